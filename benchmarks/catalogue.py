@@ -23,9 +23,9 @@ from typing import Any
 from benchmarks.figures import Row, row
 from benchmarks.machine import this_machine
 from benchmarks.say import say
-from mooring.agent.checkpoints.catalogue import CatalogueKeeper
+from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
 from mooring.checkpoint import state_table
-from mooring.checkpoint.catalogue import TABLE
+from mooring.checkpoint.catalogue_rows import TABLE
 from mooring.checkpoint.lease import DIRECTORY
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
@@ -106,8 +106,8 @@ def _measured(jvm: Any, checkpoint: Path, sizes: tuple[int, ...]) -> Iterator[Ro
         "spark.mooring.checkpoint.catalog.interval": "1h",
         "spark.mooring.checkpoint.catalog.retain.batches": str(10 * sizes[-1]),
     }
-    keeper.take(events.ApplicationStarted(1, "application", "job", conf, "", is_catalogued=True))
-    keeper.take(events.QueryPlanned(1, QUERY, "run", "clicks", str(checkpoint), 0, {0: PARTITIONS}))
+    keeper.handle(events.ApplicationStarted(1, "application", "job", conf, "", is_catalogued=True))
+    keeper.handle(events.QueryPlanned(1, QUERY, "run", "clicks", str(checkpoint), 0, {0: PARTITIONS}))
     table = checkpoint / DIRECTORY / TABLE
     took: list[float] = []
     for number in range(sizes[-1]):

@@ -40,8 +40,8 @@ def scala_lines() -> list[Line]:
 
 def agent_lines() -> list[Line]:
     """The log lines of the agent, which the driver's JVM writes. Lines whose text is not in the call are left out."""
-    levels = {"say": "WARN", "LogLine": "WARN", "inform": "INFO", "sayOfTrouble": "WARN", "warn": "WARN"}
-    levels |= {"_say": "WARN", "_say_trouble": "WARN", "_warn_once": "WARN"}
+    levels = {"warn": "WARN", "LogLine": "WARN", "info": "INFO"}
+    levels |= {"_warn": "WARN", "_warn_unless_ending": "WARN", "_warn_once": "WARN"}
     found = []
     for folder in ("agent", "records", "spark"):
         for file in sorted((PYTHON / folder).rglob("*.py")):

@@ -105,7 +105,7 @@ def test_a_table_may_be_one_of_sparks_catalog(spark: SparkSession) -> None:
 def test_an_append_counts_once_whether_kernel_or_spark_has_written_it(spark: SparkSession, tmp_path: Path) -> None:
     path, schema = str(tmp_path / "table"), "kind STRING, hundred BIGINT, at STRUCT<name: STRING>, all ARRAY<STRING>"
     tables, by_spark = DeltaTables(spark._jvm), DeltaTables(spark._jvm)
-    by_spark._kernel_failed[path] = 3
+    by_spark._kernel_failures[path] = 3
 
     def append(by: DeltaTables, number: int, kind: str, *hundreds: int) -> None:
         rows = [{"kind": kind, "hundred": one, "at": {"name": kind}, "all": [kind, None]} for one in hundreds]

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mooring.agent.checkpoints.catalogue import CatalogueKeeper
+from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
 from mooring.checkpoint.state_table import DELTA_PACKAGE
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
-from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.application_in_one_jvm import application, own_agents
 from tests.unit.checkpoint.made import Made
 
 pytestmark = pytest.mark.heavy
@@ -92,26 +92,11 @@ def query(spark: SparkSession, tmp_path: Path) -> Iterator[Query]:
     made.query.stop()
 
 
-def agents(directory: Path) -> list[int]:
-    """Processes that work as the agent of this JVM's application."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if process.name.isdigit() and "-m mooring.agent" in line:
-            found.append(int(process.name))
-    return found
-
-
-def test_agents_that_are_killed_at_any_moment_leave_no_gap_and_write_nothing_twice(
-    query: Query, tmp_path: Path
-) -> None:
+def test_agents_that_are_killed_at_any_moment_leave_no_gap_and_write_nothing_twice(query: Query) -> None:
     drawn = random.Random(SEED)
     for _ in range(5):
         time.sleep(drawn.uniform(1, 4))
-        for agent in agents(tmp_path):
+        for agent in own_agents():
             os.kill(agent, signal.SIGKILL)
         query.goes_on()
     assert query.is_whole()
@@ -151,8 +136,8 @@ def test_two_agents_at_once_leave_no_batch_out(spark: SparkSession, tmp_path: Pa
     for _ in range(2):
         keeper = CatalogueKeeper(tables, lambda most: "[]", LocalFileTree, print)
         conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
-        keeper.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
-        keeper.take(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
+        keeper.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+        keeper.handle(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
         keepers.append(keeper)
     for batches in range(10, 30, 5):
         for batch in range(batches, batches + 5):
@@ -174,8 +159,8 @@ def test_what_is_older_than_is_wanted_goes_from_the_table(spark: SparkSession, t
     made = Made(tmp_path / "it", batches=550, archives=())
     keeper = CatalogueKeeper(DeltaTables(spark._jvm), lambda most: "[]", LocalFileTree, print)
     conf = {"spark.mooring.checkpoint.catalog.interval": "1h", "spark.mooring.checkpoint.catalog.retain.batches": "20"}
-    keeper.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
-    keeper.take(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
+    keeper.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+    keeper.handle(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
     for _ in range(3):  # two hundred a round at most
         assert keeper.write() == []
     keeper.end()

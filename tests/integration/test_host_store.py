@@ -178,8 +178,8 @@ class Snapshots:
     def opened(self, version: int, files: str, kept: str) -> None:
         self._newest.opened(version, self._set(files), self._set(kept))
 
-    def saved(self, version: int, files: str) -> None:
-        self._newest.saved(version, self._set(files))
+    def uploaded(self, version: int, files: str) -> None:
+        self._newest.uploaded(version, self._set(files))
 
     def superseded(self, kept: str) -> str:
         gone = self._newest.superseded(self._set(kept))
@@ -197,9 +197,9 @@ def snapshots(jvm: Any) -> Snapshots:
 def test_files_that_the_newest_two_versions_need_stay(snapshots: Snapshots) -> None:
     snapshots.opened(5, "ab", kept="abz")
     assert snapshots.superseded("abz") == "", "there is one snapshot only"
-    snapshots.saved(6, "bc")
+    snapshots.uploaded(6, "bc")
     assert snapshots.superseded("abcz") == "z", "it was here before the snapshot of version 5"
-    snapshots.saved(7, "cd")
+    snapshots.uploaded(7, "cd")
     assert snapshots.superseded("abcdx") == "a", "x is unknown: it is being written"
     assert snapshots.superseded("abcd") == "a", "a file that is still here is removed the next time"
 
@@ -216,20 +216,20 @@ def test_archives_are_removed_by_the_number_of_their_version(jvm: Any) -> None:
 
 def test_the_files_of_both_commits_of_a_version_stay(snapshots: Snapshots) -> None:
     snapshots.opened(5, "a", kept="a")
-    snapshots.saved(6, "ab")
+    snapshots.uploaded(6, "ab")
     snapshots.opened(5, "a", kept="ab")
-    snapshots.saved(6, "ac")
+    snapshots.uploaded(6, "ac")
     assert snapshots.superseded("abc") == ""
-    snapshots.saved(7, "bd")
+    snapshots.uploaded(7, "bd")
     assert snapshots.superseded("abcd") == ""
-    snapshots.saved(8, "de")
+    snapshots.uploaded(8, "de")
     assert snapshots.superseded("abcde") == "ac"
 
 
-def test_a_snapshot_that_is_saved_late_removes_no_file_of_a_newer_one(snapshots: Snapshots) -> None:
+def test_a_snapshot_that_is_uploaded_late_removes_no_file_of_a_newer_one(snapshots: Snapshots) -> None:
     snapshots.opened(2, "a", kept="a")
-    snapshots.saved(13, "bc")
-    snapshots.saved(10, "ab")
+    snapshots.uploaded(13, "bc")
+    snapshots.uploaded(10, "ab")
     assert snapshots.superseded("abc") == ""
-    snapshots.saved(15, "cd")
+    snapshots.uploaded(15, "cd")
     assert snapshots.superseded("abcd") == "a"

@@ -27,7 +27,7 @@ class Reports:
         none = jvm.scala.Option.apply(None)
         table = jvm.io.mooring.placement.PlacementTable()
         self.bridge = jvm.io.mooring.agent.Bridge(table, none, None)
-        self.bridge.offer(3)
+        self.bridge.announce(3)
         self.registry = jvm.io.mooring.driver.ExecutorRegistry(self.bridge)
         warmups = jvm.io.mooring.warmup.WarmupProfiles()
         self._handler = jvm.io.mooring.driver.ExecutorReportHandler(

@@ -20,7 +20,7 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.requests.action import ARRIVAL_MS
+from mooring.agent.requests.action import READING_DELAY_MS
 from mooring.client import MooringClient
 from mooring.demo.evidence import Checkpoint
 from mooring.metadata import MetadataStore
@@ -39,7 +39,7 @@ CLIENTS = 4
 LIMIT_SECONDS = 25 * 60
 SECONDS_BETWEEN_KILLS = (20.0, 90.0)
 SECONDS_BETWEEN_FILES = 3.0
-SLOWEST_WRITE_SECONDS = ARRIVAL_MS / 2000
+SLOWEST_WRITE_SECONDS = READING_DELAY_MS / 2000
 NOWHERE = "10.9.8.7"
 """One request in ten is for this host, where nobody is: it fails when its time is over, and changes nothing."""
 

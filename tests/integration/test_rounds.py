@@ -56,7 +56,7 @@ class Query:
         self._ended_ms = 1_000_000
         self.commits(paused_ms=10_000)
         assert self.round() == 1
-        self._watched.arrivals(self._holders, self._nobody)  # as when the orders of the round are made
+        self._watched.copiesAboutToBeUsed(self._holders, self._nobody)  # as when the orders of the round are made
         self._watched.access()
 
     def commits(self, paused_ms: int = 0, took_ms: int = 500) -> int:

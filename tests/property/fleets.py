@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mooring.grouping import GrouperFactory, HostAwareGrouper
-from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName, named_place
+from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName, named_location
 
 PROCESSORS = ("2", "10", "01", "b-7", "b-30")
 GONE = ("1", "b-3")
@@ -53,7 +53,7 @@ class Fleet:
         last = self.task_locality.get(name)
         if last is None and name in self.homes() and self.previous is not None:
             last = self.previous.containers[self.homes()[name]].location_id
-        return last if named_place(last) in self.processor_locality.values() else None
+        return last if named_location(last) in self.processor_locality.values() else None
 
     def group(self) -> frozenset[ContainerModel]:
         return self.make_grouper(self.weights, self.load).group(
@@ -96,7 +96,7 @@ def model_of(owner: Mapping[str, str], locality: Mapping[str, str]) -> JobModel:
     """The job model in which each task is on its owner; a processor without a known location was in the west."""
     containers = []
     for processor in sorted(set(owner.values())):
-        place = named_place(locality.get(processor, "west-1"))
+        place = named_location(locality.get(processor, "west-1"))
         names = [name for name in owner if owner[name] == processor]
         containers.append(ContainerModel.of(processor, map(task, names), place and LocationId(place)))
     return JobModel.of(containers, version=1)

@@ -14,7 +14,7 @@ from mooring.agent.state.fleet import Fleet
 from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.model import JobModel, events, job_model_from_json, job_model_to_json
 from mooring.model.orders import (
-    OfferVersion,
+    AnnounceVersion,
     Order,
     PublishPlan,
     RestartExecutor,
@@ -99,7 +99,7 @@ class Jvm:
     executors: dict[str, str] = field(default_factory=dict)
     queries: dict[str, events.QueryPlanned] = field(default_factory=dict)
     plan: PublishPlan = field(default_factory=lambda: PublishPlan(0, {}))
-    offered: int = -1
+    announced: int = -1
     ending: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Request to the executor that is to end, and when the JVM gives that up."""
 
@@ -108,8 +108,8 @@ class Jvm:
 
     def carry_out(self, order: Order, now_ms: int) -> events.Event | None:
         match order:
-            case OfferVersion(version):
-                self.offered = version
+            case AnnounceVersion(version):
+                self.announced = version
             case PublishPlan():
                 self.plan = order
             case RestartExecutor(request, executor, wait_ms) if request not in self.heeded:
@@ -129,7 +129,7 @@ class Jvm:
         """What a new agent is told, in the order in which it is told."""
         wanted = {(query, p): row[0] for query, rows in self.plan.rows.items() for p, row in rows.items()}
         return [
-            events.PlanInForce(now_ms, self.plan.version, wanted, self.offered),
+            events.PlanInForce(now_ms, self.plan.version, wanted, self.announced),
             *(events.ExecutorRestarting(now_ms, request, executor) for request, (executor, _) in self.ending.items()),
             events.ApplicationStarted(0, APP, "clicks", {}, ""),
             *(events.ExecutorRegistered(now_ms, id, host, 1) for id, host in self.executors.items()),
@@ -161,7 +161,7 @@ class World(ABC):
 
     def lose(self, id: str = "") -> str:
         """One of all, or one that a request is about."""
-        ends = {id for action in self.story.state.queue.actions for id in (action.source, action.executor)}
+        ends = {id for action in self.story.state.queue.actions for id in (action.source, action.destination)}
         choice = sorted(self.jvm.executors.keys() & ends) if self.rng.random() < 0.6 else []
         choice = choice or sorted(self.jvm.executors)
         id = id or (self.rng.choice(choice) if len(self.jvm.executors) > 1 else "")

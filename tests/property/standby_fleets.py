@@ -6,11 +6,20 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from mooring.model import ContainerModel, JobModel, LocationId, TaskMode, TaskModel, TaskName, named_place, standby_name
+from mooring.model import (
+    ContainerModel,
+    JobModel,
+    LocationId,
+    TaskMode,
+    TaskModel,
+    TaskName,
+    named_location,
+    standby_name,
+)
 from mooring.standby import Standbys, assign_standbys
 
 PROCESSORS = ("2", "10", "01", "b-7", "b-30", "b-1")
-PLACES = ("east", "west-1", "west-2", "north", "", "ANY_HOST")
+LOCATIONS = ("east", "west-1", "west-2", "north", "", "ANY_HOST")
 ZONES = ("blue", "green", "red")
 
 
@@ -19,9 +28,9 @@ class StandbyFleet:
     """One standby question: `active` maps task to processor, `copies` maps task to the processors that had a copy."""
 
     active: Mapping[str, str]
-    places: Mapping[str, str]
+    locations: Mapping[str, str]
     copies: Mapping[str, tuple[str, ...]]
-    old_places: Mapping[str, str]
+    old_locations: Mapping[str, str]
     factor: int
     zones: Mapping[str, str] | None = None
     weights: Mapping[str, int] | None = None
@@ -31,11 +40,11 @@ class StandbyFleet:
 
     @property
     def model(self) -> JobModel:
-        return model_with(self.active, {}, self.places)
+        return model_with(self.active, {}, self.locations)
 
     @property
     def previous(self) -> JobModel:
-        return model_with({}, self.copies, self.old_places)
+        return model_with({}, self.copies, self.old_locations)
 
     def assign(self) -> Standbys:
         return self._assign(self.model, self.previous)
@@ -53,8 +62,8 @@ class StandbyFleet:
         return {task: {p for p in had if self._is_where_it_was(p)} for task, had in self.copies.items()}
 
     def _is_where_it_was(self, p: str) -> bool:
-        place = named_place(self.places.get(p))
-        return place is not None and place == named_place(self.old_places.get(p))
+        named = named_location(self.locations.get(p))
+        return named is not None and named == named_location(self.old_locations.get(p))
 
     def in_another_order(self, seed: int) -> "StandbyFleet":
         def shuffled(items):
@@ -63,24 +72,27 @@ class StandbyFleet:
         return replace(
             self,
             active=dict(shuffled(list(self.active.items()))),
-            places=dict(shuffled(list(self.places.items()))),
+            locations=dict(shuffled(list(self.locations.items()))),
             copies={task: tuple(shuffled(list(had))) for task, had in shuffled(list(self.copies.items()))},
-            old_places=dict(shuffled(list(self.old_places.items()))),
+            old_locations=dict(shuffled(list(self.old_locations.items()))),
             zones=self.zones and dict(shuffled(list(self.zones.items()))),
             pinned={task: dict(shuffled(list(at.items()))) for task, at in shuffled(list(self.pinned.items()))},
         )
 
 
-def model_with(active: Mapping[str, str], copies: Mapping[str, tuple[str, ...]], places: Mapping[str, str]) -> JobModel:
-    """The job model of these actives and copies, on all processors that have a place."""
-    held: dict[str, list[TaskModel]] = {id: [] for id in places}
+def model_with(
+    active: Mapping[str, str], copies: Mapping[str, tuple[str, ...]], locations: Mapping[str, str]
+) -> JobModel:
+    """The job model of these actives and copies, on all processors that have a location."""
+    held: dict[str, list[TaskModel]] = {id: [] for id in locations}
     for task, processor in active.items():
         held[processor].append(TaskModel(TaskName(task)))
     for task, processors in copies.items():
         for replica, processor in enumerate(sorted(processors)):
             held[processor].append(standby(task, replica))
     return JobModel.of(
-        ContainerModel.of(id, tasks, named_place(places[id]) or LocationId(places[id])) for id, tasks in held.items()
+        ContainerModel.of(id, tasks, named_location(locations[id]) or LocationId(locations[id]))
+        for id, tasks in held.items()
     )
 
 
@@ -118,18 +130,18 @@ def standby_fleets(
 ):
     """Fleets with and without zones, with copies where they may no longer be, and with unbound processors."""
     ids = PROCESSORS[: draw(st.integers(1, most_processors))]
-    places = {id: draw(st.sampled_from(PLACES)) for id in ids}
+    locations = {id: draw(st.sampled_from(LOCATIONS)) for id in ids}
     names = [f"q-{t}/Partition {t}" for t in range(draw(st.integers(0, most_tasks)))]
-    old = {id: draw(st.sampled_from((places[id], places[id], "east"))) for id in ids} | {"gone": "west-2"}
-    wanted = st.dictionaries(st.integers(0, 1), st.sampled_from([*places.values(), "north"]), max_size=2)
+    old = {id: draw(st.sampled_from((locations[id], locations[id], "east"))) for id in ids} | {"gone": "west-2"}
+    wanted = st.dictionaries(st.integers(0, 1), st.sampled_from([*locations.values(), "north"]), max_size=2)
     some = st.lists(st.sampled_from([*ids, "gone"]), max_size=3, unique=True).map(tuple)
     return StandbyFleet(
         active={name: draw(st.sampled_from(ids)) for name in names},
-        places=places,
+        locations=locations,
         copies={name: draw(some) for name in names} | {"ended": draw(some)},
-        old_places=old,
+        old_locations=old,
         factor=draw(st.integers(2 if pins else 1, 4)),
-        zones=draw(st.none() | st.dictionaries(st.sampled_from(PLACES[:4]), st.sampled_from(ZONES), max_size=4)),
+        zones=draw(st.none() | st.dictionaries(st.sampled_from(LOCATIONS[:4]), st.sampled_from(ZONES), max_size=4)),
         weights={name: draw(st.integers(0, 20)) for name in names} if weighted else None,
         may_hold=draw(st.none() | st.frozensets(st.sampled_from(ids))),
         stopped=draw(st.frozensets(st.sampled_from(ids))) if stops else frozenset(),

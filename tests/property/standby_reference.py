@@ -3,12 +3,12 @@
 from collections import Counter
 from itertools import combinations, product
 
-from mooring.model import named_place
+from mooring.model import named_location
 from tests.property.standby_fleets import StandbyFleet
 
 
 def location(fleet: StandbyFleet, processor: str) -> str | None:
-    return named_place(fleet.places[processor])
+    return named_location(fleet.locations[processor])
 
 
 def zone(fleet: StandbyFleet, processor: str) -> str:
@@ -17,7 +17,7 @@ def zone(fleet: StandbyFleet, processor: str) -> str:
 
 def able(fleet: StandbyFleet) -> list[str]:
     """The processors that may hold copies."""
-    return [p for p in fleet.places if location(fleet, p) and (fleet.may_hold is None or p in fleet.may_hold)]
+    return [p for p in fleet.locations if location(fleet, p) and (fleet.may_hold is None or p in fleet.may_hold)]
 
 
 def choices(fleet: StandbyFleet, task: str) -> list[tuple[str, ...]]:

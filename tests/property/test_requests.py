@@ -181,7 +181,9 @@ class Run(World):
         answers = [order.response for order in news if isinstance(order, Answer)]
         begun = [one.request for one in answers if one.status_code is StatusCode.IN_PROGRESS]
         failed = {one.request.uuid for one in answers if one.status_code is StatusCode.FAILED}
-        self.begun |= {UUID(uuid) for uuid in before.queue.resumed.keys() | before.queue.answered_requests.keys()}
+        self.begun |= {
+            UUID(uuid) for uuid in before.queue.saved_progress.keys() | before.queue.answered_requests.keys()
+        }
         self.check_turns(before, begun, failed)
         self.check_one_at_a_time(before, news, failed)
         self.check_plan()
@@ -283,13 +285,13 @@ class Run(World):
         assert not self.store.requests and not self.store.malformed
         assert not self.foreign & self.store.responses.keys()
         queue, fleet = self.story.state.queue, self.fleet
-        assert not queue.actions and not queue.resumed and not queue.answered_requests
+        assert not queue.actions and not queue.saved_progress and not queue.answered_requests
         assert (
             not fleet.ongoing.moves
-            and not fleet.ongoing.let_go
+            and not fleet.ongoing.closed_standbys
             and not set(fleet.ongoing.restarts.values()) & fleet.executors.keys()
         )
-        assert not self.store.overrides.under_way and not self.store.overrides.done
+        assert not self.store.overrides.saved_progress and not self.store.overrides.done
         assert fleet.executors.keys() == set(fleet.executor_of.values()), "each executor has a processor"
 
 
@@ -331,7 +333,7 @@ def test_after_fifty_thousand_requests_the_next_one_works_and_what_is_remembered
             queue, most = story.state.queue, max(most, len(queues.responses))
             assert (
                 len(queue.answered_requests) <= 50
-                and not queue.resumed
+                and not queue.saved_progress
                 and not queue.actions
                 and len(queue.history) <= 20
             )

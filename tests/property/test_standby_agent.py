@@ -130,16 +130,16 @@ class Run:
             assert all(self.story.now_ms - one.since_ms <= longest_ms for one in restarts)
             left = 30 if restarts and self.story.state.fleet.is_incomplete else left - 1
         fleet = self.story.state.fleet
-        assert not fleet.ongoing.let_go, "copies that were let go of are made again"
+        assert not fleet.ongoing.closed_standbys, "copies that were closed are made again"
         at = {id: executor.location for id, executor in fleet.executors.items()}
         if set(at.values()) - fleet.overrides.drained:
             held = {id for id, held in fleet.model.containers.items() if held.tasks}
-            assert not {fleet.places[id] for id in held} & fleet.overrides.drained, "an open host lives"
+            assert not {fleet.locations[id] for id in held} & fleet.overrides.drained, "an open host lives"
             firsts = {row[0] for rows in self.story.rows.values() for row in rows.values()}
             assert not {at[id] for id in firsts} & fleet.overrides.drained
             assert not [one for one in self.story.state.queue.actions if one.phase is Phase.EMPTYING]
 
-    def check_places(self) -> None:
+    def check_locations(self) -> None:
         """Every task of a query that runs has an executor that lives; but when all were gone, when a plan is made."""
         fleet = self.story.state.fleet
         for query in fleet.queries.values():
@@ -254,12 +254,12 @@ class Run:
                 pinned.setdefault(name, {})[replica] = fleet.overrides.pinned_standbys[standby]
             check_standbys(fleet.model, tasks, zones, factor, None, may_hold, self.stopped, pinned)
             if was_regrouped and not fleet.is_incomplete and fleet.timers.even_out_by_ms is None:
-                places = fleet.open_places
-                open = [held for id, held in fleet.model.without_standbys().containers.items() if id in places]
-                if not fleet.arrivals:
-                    check_job_model(JobModel.of(open), queries, places)
+                locations = fleet.open_locations
+                open = [held for id, held in fleet.model.without_standbys().containers.items() if id in locations]
+                if not fleet.tasks_to_warm_up:
+                    check_job_model(JobModel.of(open), queries, locations)
         self.check_orders()
-        self.check_places()
+        self.check_locations()
 
     def check_each_task_once(self, found: Counter) -> None:
         queries = self.story.state.fleet.queries.values()
@@ -275,8 +275,8 @@ class Run:
                 continue
             for partition, held in by.items():
                 runs_at = next((at[id] for id in self.story.rows[query][partition] if id in at), None)
-                places = [at[id] for id in held if id in at]
-                assert runs_at not in places and len(set(places)) == len(places)
+                locations = [at[id] for id in held if id in at]
+                assert runs_at not in locations and len(set(locations)) == len(locations)
 
     def check_that_lost_tasks_are_where_the_jvm_has_them(
         self, rows: Mapping[str, Mapping[int, tuple[str, ...]]], moving: Collection[tuple[str, int]]

@@ -11,7 +11,7 @@ import pytest
 
 from mooring.grouping import StandbyTaskNameGrouper, check_job_model
 from mooring.model import JobModel, TaskModel, TaskName
-from mooring.standby import Standbys, failover_order, plan_failover
+from mooring.standby import Standbys, choose_new_owners, failover_order
 from tests.property.standby_fleets import actives, holders
 from tests.seeds import seeds
 
@@ -90,18 +90,18 @@ def check_rules(fleet: Fleet, found: Standbys) -> None:
     zones, missing = fleet.zones(), Counter(unplaced.task_name for unplaced in found.unplaced)
     owner, hosts = actives(found.model), set(fleet.zone_of)
     for task, held in holders(found.model).items():
-        places = [fleet.host_of[p] for p in (owner[task], *held)]
-        assert len(set(places)) == len(places)
+        locations = [fleet.host_of[p] for p in (owner[task], *held)]
+        assert len(set(locations)) == len(locations)
         assert len(held) == min(fleet.factor - 1, len(hosts) - 1)
         assert len(held) + missing[task] == fleet.factor - 1
         if zones:
-            assert len({zones[place] for place in places}) == min(len(places), len(set(zones.values())))
+            assert len({zones[place] for place in locations}) == min(len(locations), len(set(zones.values())))
 
 
 def check_failover(before: JobModel, fleet: Fleet) -> None:
     """What is lost starts where a copy is, if one is left; and the orders of preference say the same."""
     lost = before.containers.keys() - fleet.host_of.keys()
-    found, copies = plan_failover(before, processors=lost), holders(before)
+    found, copies = choose_new_owners(before, processors=lost), holders(before)
     for task, taker in found.with_copy.items():
         assert taker in set(copies[task]) - lost
     for task in found.without_copy:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mooring.grouping import check_standbys
 from mooring.model import TaskMode, job_model_from_json, job_model_to_json, natural_order, standby_name
-from mooring.standby import failover_order, plan_failover
+from mooring.standby import choose_new_owners, failover_order
 from tests.property.standby_fleets import StandbyFleet, actives, holders, standby_fleets
 from tests.property.standby_reference import able, achieved, best, best_failover, choices, location, zone
 
@@ -21,8 +21,8 @@ on_many = settings(max_examples=250)
 @given(standby_fleets(weighted=True))
 def test_no_two_copies_of_a_task_are_at_one_location_and_none_is_with_its_active(fleet):
     for task, held in holders(fleet.assign().model).items():
-        places = [location(fleet, p) for p in (fleet.active[task], *held)]
-        assert len(set(places)) == len(places)
+        locations = [location(fleet, p) for p in (fleet.active[task], *held)]
+        assert len(set(locations)) == len(locations)
 
 
 @on_many
@@ -80,14 +80,14 @@ def _crowded_fleet(rng):
     """Few locations, and old copies crowded on some processors, so that much must move and rules are in the way."""
     ids = [str(n) for n in range(rng.randint(3, 6))]
     hosts = [f"h{n}" for n in range(rng.randint(3, 6))]
-    places = {id: rng.choice(hosts) for id in ids}
+    locations = {id: rng.choice(hosts) for id in ids}
     names = [f"t{n}" for n in range(rng.randint(3, 8))]
     crowd = rng.sample(ids, rng.randint(2, len(ids)))
     return StandbyFleet(
         active={name: rng.choice(ids) for name in names},
-        places=places,
+        locations=locations,
         copies={name: tuple(rng.sample(crowd, min(len(crowd), rng.randint(1, 3)))) for name in names},
-        old_places=places,
+        old_locations=locations,
         factor=rng.randint(2, 4 if len(names) < 7 else 3),
         zones=rng.choice([None, {host: rng.choice("xyz") for host in hosts}]),
     )
@@ -153,9 +153,9 @@ def test_who_is_stopped_has_no_copies_and_the_others_have_as_many_as_ever(fleet)
 def test_a_copy_is_where_somebody_wants_it_if_any_plan_has_it_there(fleet):
     found = fleet.assign().model
     for task, wanted in fleet.pinned.items():
-        places = [place for replica, place in wanted.items() if replica < fleet.factor - 1]
+        locations = [place for replica, place in wanted.items() if replica < fleet.factor - 1]
         could = [{location(fleet, p) for p in chosen} for chosen in choices(fleet, task)]
-        if len(places) == len(wanted) == len(set(places)) and any(at.issuperset(places) for at in could):
+        if len(locations) == len(wanted) == len(set(locations)) and any(at.issuperset(locations) for at in could):
             for replica, place in wanted.items():
                 name = standby_name(task, replica)
                 assert [location(fleet, id) for id, c in found.containers.items() if name in c.tasks] == [place]
@@ -173,7 +173,7 @@ def _living(model, lost):
 @given(standby_fleets(), lost_of)
 def test_only_tasks_without_a_living_copy_start_without_one(fleet, lost):
     model = fleet.assign().model
-    living, found = _living(model, lost), plan_failover(model, processors=lost)
+    living, found = _living(model, lost), choose_new_owners(model, processors=lost)
     assert set(found.without_copy) == {task for task, copies in living.items() if not copies}
     assert all(taker in living[task] for task, taker in found.with_copy.items())
     assert found.with_copy.keys() | found.without_copy.keys() == living.keys()
@@ -187,7 +187,7 @@ def test_lost_tasks_go_to_their_copies_as_evenly_as_those_allow(fleet, lost):
     model = fleet.assign().model
     load = Counter({p: 0 for p in model.containers if p not in lost})
     load.update(p for p in actives(model).values() if p not in lost)
-    taken = Counter(plan_failover(model, processors=lost).with_copy.values())
+    taken = Counter(choose_new_owners(model, processors=lost).with_copy.values())
     assert sorted((load[p] + taken[p] for p in load), reverse=True) == best_failover(_living(model, lost), load)
 
 
@@ -198,8 +198,8 @@ def test_the_order_of_preference_lists_all_copies_and_begins_with_who_takes_over
     order, copies = failover_order(model), holders(model)
     assert list(order) == sorted(copies, key=natural_order)
     assert {task: set(row) for task, row in order.items()} == {task: set(held) for task, held in copies.items()}
-    for place in {location(fleet, p) for p in fleet.places} - {None}:
-        for task, taker in plan_failover(model, locations={place}).with_copy.items():
+    for lost in {location(fleet, p) for p in fleet.locations} - {None}:
+        for task, taker in choose_new_owners(model, locations={lost}).with_copy.items():
             assert order[task][0] == taker
 
 
@@ -207,5 +207,5 @@ def test_the_order_of_preference_lists_all_copies_and_begins_with_who_takes_over
 @given(standby_fleets(), st.integers(0, 99))
 def test_who_takes_over_does_not_depend_on_any_order(fleet, seed):
     model, other = fleet.assign().model, fleet.in_another_order(seed).assign().model
-    assert plan_failover(model, processors={"2", "10"}) == plan_failover(other, processors={"10", "2"})
+    assert choose_new_owners(model, processors={"2", "10"}) == choose_new_owners(other, processors={"10", "2"})
     assert failover_order(model) == failover_order(other)

@@ -16,10 +16,10 @@ from mooring.agent.drains.advance import is_about_drains
 from mooring.agent.planning.accepted_job_model import without_ended_queries
 from mooring.agent.planning.binding import ask_for_regrouping, bind, keep_executor, unbind
 from mooring.agent.planning.copies import with_seen_copies, without_gone_copies
-from mooring.agent.planning.failover import promote_standbys, with_failovers_counted
+from mooring.agent.planning.failover import with_failover, with_failovers_counted
 from mooring.agent.planning.lending import lending_after
-from mooring.agent.planning.staged_moves import is_settled
-from mooring.agent.regrouping import with_stage_settled
+from mooring.agent.planning.moves_in_steps import is_settled
+from mooring.agent.regrouping import with_step_settled
 from mooring.agent.state.barrier import PlanBarrier
 from mooring.agent.state.fleet import Executor, Fleet, Query
 from mooring.agent.state.fleet_parts import Application
@@ -38,7 +38,7 @@ def absorb(state: AgentState, event: events.Event) -> AgentState:
         fleet=_fleet_after(state.fleet, event, state.published),
         plan_barrier=_plan_barrier_after(state.plan_barrier, event),
     )
-    if isinstance(event, events.PlanInForce) and event.wanted:
+    if isinstance(event, events.PlanInForce) and event.first_executors:
         state = replace(state, version_in_force=event.version)
     return state
 
@@ -59,13 +59,15 @@ def _fleet_after(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
         case events.ApplicationStarted():
             return replace(fleet, application=Application(event.application, event.attempt, event.locality_wait_ms))
         case events.PlanInForce():
-            version = max(fleet.model.version, event.version, event.offered)
-            return replace(fleet, wanted_by_jvm=event.wanted, model=replace(fleet.model, version=version))
+            version = max(fleet.model.version, event.version, event.announced)
+            return replace(
+                fleet, first_executors_in_jvm=event.first_executors, model=replace(fleet.model, version=version)
+            )
         case events.ExecutorRegistered():
             return _with_registered(fleet, event)
         case events.ExecutorLost():
             return _without_lost(fleet, event, published)
-        case events.OffersWithheld():
+        case events.TasksWithheld():
             return replace(fleet, withheld=event.executors)
         case events.StoreOpened():
             return fleet.with_opening(event)
@@ -105,7 +107,7 @@ def _without_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) -> 
     remaining = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
     known = replace(fleet, executors=remaining, lending=fleet.lending.without_executor(event.executor))
     unbound = unbind(known, event.executor, event.at_ms)
-    after = promote_standbys(unbound, published, event.at_ms)
+    after = with_failover(unbound, published, event.at_ms)
     return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
 
 
@@ -188,7 +190,7 @@ def _with_batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
         )
     )
     return (
-        with_stage_settled(fleet, event.at_ms)
-        if fleet.timers.settled_by_ms is not None and is_settled(fleet)
+        with_step_settled(fleet, event.at_ms)
+        if fleet.timers.new_batches_ignored_after_ms is not None and is_settled(fleet)
         else fleet
     )

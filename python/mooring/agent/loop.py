@@ -16,11 +16,11 @@ from mooring.agent.agent_state import AgentState
 from mooring.agent.core import absorb, decide, next_deadline_ms
 from mooring.agent.counters import Counters
 from mooring.agent.drains.events_and_orders import (
-    AnnounceDrains,
     EndQuery,
-    OweDrains,
+    NoteDrains,
     QueriesSeen,
     RemoveNotifications,
+    RequestDrains,
 )
 from mooring.agent.drains.watch import DrainWatch
 from mooring.agent.messages.first_lines import plan_is_in_force
@@ -53,11 +53,11 @@ class Bridge(Protocol):
     def hello(self) -> list[events.Event]:
         """Everything that is true now."""
 
-    def poll(self, timeout_ms: int) -> list[events.Event]:
+    def poll_events(self, timeout_ms: int) -> list[events.Event]:
         """The events since the last call. It waits at most so long for the first one."""
 
-    def offer(self, version: int) -> None:
-        """Let executors take up a version."""
+    def announce(self, version: int) -> None:
+        """Announce a version to the executors, which take it up."""
 
     def publish(self, plan: orders.PublishPlan) -> bool:
         """Put a plan in force. False when the JVM has a newer plan."""
@@ -65,22 +65,22 @@ class Bridge(Protocol):
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         """End an executor at a moment when no task runs on it, within `wait_ms`. One request ends one executor."""
 
-    def announce_drains(self, queries: tuple[str | None, ...]) -> None:
+    def request_drains(self, queries: tuple[str | None, ...]) -> None:
         """Name the queries that clients have asked to drain, by name or id. None stands for every query."""
 
-    def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
+    def note_drains(self, after: Mapping[str, frozenset[str]]) -> None:
         """Note in the checkpoints of queries that they are to be drained, each after the queries of its set, by id."""
 
-    def end_query(self, query: str, how: str, zero_input: bool) -> None:
+    def end(self, query: str, how: str, zero_input: bool) -> None:
         """Drain a query (`how` is DRAIN) or stop it (`how` is a StopMode's value). A repeated call does nothing."""
 
     def queries(self) -> tuple[RunningQuery, ...]:
         """The queries that run now, with or without state."""
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         """Write a warning into the driver's log."""
 
-    def inform(self, message: str) -> None:
+    def info(self, message: str) -> None:
         """Write a line at level INFO into the driver's log."""
 
     def metrics(self, values: dict[str, float]) -> None:
@@ -119,7 +119,7 @@ class Agent:
         self._status_at_ms = -math.inf
         self._has_changed = False
         self._placed_queries: set[str] = set()
-        self._drains = DrainWatch(bridge.say, now_ms)
+        self._drains = DrainWatch(bridge.warn, now_ms)
 
     def run(self) -> None:
         """Run until the driver does not answer, which raises AgentError."""
@@ -132,7 +132,7 @@ class Agent:
         self._handle_all(self._bridge.hello(), self._absorb)
         self._decide(events.ClockTicked(self._now_ms()))
         while True:
-            self._handle_all(self._bridge.poll(self._poll_timeout_ms()), self._decide)
+            self._handle_all(self._bridge.poll_events(self._poll_timeout_ms()), self._decide)
             self._recover_late()
             self._read_requests()
             self._follow_drains()
@@ -159,7 +159,7 @@ class Agent:
             case events.DriverStarting():
                 self._join_election(event)
             case events.PlanInForce():
-                self._placed_queries |= {query for query, _ in event.wanted}
+                self._placed_queries |= {query for query, _ in event.first_executors}
             case events.ApplicationStarted():
                 self._apply_settings(event)
             case events.QueryStarting():
@@ -173,7 +173,7 @@ class Agent:
 
     def _decide(self, event: events.Event) -> None:
         before = self._state.fleet
-        self._state, wanted = decide(self._state, event)
+        self._state, new_orders = decide(self._state, event)
         fleet = self._state.fleet
         if fleet.queries.keys() != before.queries.keys():
             ended = [query for id, query in before.queries.items() if id not in fleet.queries]
@@ -182,14 +182,14 @@ class Agent:
             moved = plan_moves(before.model, fleet.model)
             self._counters.moves += sum(move.source_processor is not None for move in moved.moves)
             if line := describe_moves(fleet, moved):
-                self._bridge.say(line)
-        for order in wanted:
+                self._bridge.warn(line)
+        for order in new_orders:
             self._carry_out(order)
 
     def _apply_settings(self, event: events.ApplicationStarted) -> None:
         self._application = event
         for problem in problems(event):
-            self._bridge.say(problem)
+            self._bridge.warn(problem)
         settings = Settings.from_conf(event.settings)
         timing = Timing(
             settings.debounce_ms,
@@ -217,14 +217,14 @@ class Agent:
             return choose_grouper(settings.grouper, settings.grouper_weights)
         except InvalidSettingError as fault:
             default = replace(DEFAULT_GROUPER, by_bytes=settings.grouper_weights == "bytes")
-            self._bridge.say(f"spark.mooring.{fault}; {default.name} is used instead")
+            self._bridge.warn(f"spark.mooring.{fault}; {default.name} is used instead")
             return default
 
     def _parse_drain_order(self, settings: Settings) -> tuple[tuple[str, ...], ...]:
         try:
             return parse_order(settings.drain_order)
         except InvalidSettingError as fault:
-            self._bridge.say(f"spark.mooring.{fault}; queries are drained in the order of their sources and sinks")
+            self._bridge.warn(f"spark.mooring.{fault}; queries are drained in the order of their sources and sinks")
             return ()
 
     def _open(self, checkpoint: str) -> None:
@@ -274,15 +274,15 @@ class Agent:
 
     def _carry_out(self, order: orders.Order) -> None:
         match order:
-            case orders.OfferVersion():
-                self._bridge.offer(order.version)
+            case orders.AnnounceVersion():
+                self._bridge.announce(order.version)
             case orders.PublishPlan():
                 if self._bridge.publish(order):
                     self._log_first_plans(order)
                 else:
-                    self._bridge.say(f"the driver holds a newer plan than version {order.version}")
+                    self._bridge.warn(f"the driver holds a newer plan than version {order.version}")
             case orders.LogLine():
-                (self._bridge.say if order.is_warning else self._bridge.inform)(order.message)
+                (self._bridge.warn if order.is_warning else self._bridge.info)(order.message)
             case orders.SaveJobModel() if self._records is not None:
                 self._records.save_job_model(order.model)
             case orders.SaveBarrier() if self._records is not None:
@@ -293,12 +293,12 @@ class Agent:
                 self._records.save_overrides(order.overrides)
             case orders.RestartExecutor():
                 self._bridge.restart(order.request, order.executor, order.wait_ms)
-            case AnnounceDrains():
-                self._bridge.announce_drains(order.queries)
-            case OweDrains():
-                self._bridge.owe_drains(order.after)
+            case RequestDrains():
+                self._bridge.request_drains(order.queries)
+            case NoteDrains():
+                self._bridge.note_drains(order.after)
             case EndQuery():
-                self._bridge.end_query(order.query, order.how, order.zero_input)
+                self._bridge.end(order.query, order.how, order.zero_input)
             case RemoveNotifications() if self._opened is not None:
                 self._opened.remove_notifications(order.uuids)
             case Answer() if self._records is not None:
@@ -312,7 +312,7 @@ class Agent:
         queries = self._state.fleet.queries
         for query in plan.rows.keys() - self._placed_queries:
             label = queries[query].label if query in queries else query
-            self._bridge.inform(plan_is_in_force(label, plan.version, plan.rows, query))
+            self._bridge.info(plan_is_in_force(label, plan.version, plan.rows, query))
         self._placed_queries |= plan.rows.keys()
 
     def _write_status(self) -> None:

@@ -12,8 +12,8 @@ from mooring.agent.planning.rows import plan_rows
 from mooring.coordination.barrier import BarrierState
 from mooring.model import natural_order
 from mooring.model.orders import (
+    AnnounceVersion,
     LogLine,
-    OfferVersion,
     Order,
     PublishPlan,
     SaveBarrier,
@@ -36,7 +36,9 @@ def with_plan_published(state: AgentState, now_ms: int) -> tuple[AgentState, lis
         state = replace(state, saved_version=fleet.model.version)
     if fleet.task_locality is not state.saved_locality:
         changed = {
-            task: place for task, place in fleet.task_locality.items() if state.saved_locality.get(task) != place
+            task: location
+            for task, location in fleet.task_locality.items()
+            if state.saved_locality.get(task) != location
         }
         if changed:
             orders = [*orders, SaveTaskLocality(changed)]
@@ -67,7 +69,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
     """Publish a changed plan: at once if the job model's version is in force, else when that version's barrier is DONE.
 
     The first plan of an application has a barrier too. When executors do not take a version up in time, the next
-    version is offered to the others.
+    version is announced to the others.
     """
     fleet, plan_barrier = state.fleet, state.plan_barrier
     version = fleet.model.version
@@ -78,7 +80,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
         if plan_barrier.barrier and plan_barrier.is_new:  # a version that was never in force is replaced
             orders.append(SaveBarrier(plan_barrier.barrier.version, BarrierState.TIMED_OUT.value))
         plan_barrier = plan_barrier.opened(version, fleet.executors, now_ms)
-        orders += [OfferVersion(version), SaveBarrier(version, BarrierState.NEW.value)]
+        orders += [AnnounceVersion(version), SaveBarrier(version, BarrierState.NEW.value)]
     plan_barrier = plan_barrier.checked(fleet.executors, now_ms, barrier_timeout_ms(state))
     state = replace(state, plan_barrier=plan_barrier)
     if plan_barrier.is_new or plan_barrier.barrier is None:
@@ -119,7 +121,9 @@ def _overrides_of(state: AgentState) -> OperatorOverrides:
     last_executors = {id: processor.last_executor for id, processor in fleet.processors.items()}
     carriers = {id: executor for id, executor in last_executors.items() if executor}
     processors_of = Counter(carriers.values())
-    not_yet_resumed = {uuid: begun for uuid, begun in queue.resumed.items() if uuid not in queue.answered_requests}
+    not_yet_resumed = {
+        uuid: saved for uuid, saved in queue.saved_progress.items() if uuid not in queue.answered_requests
+    }
     under_way = {str(action.request.uuid): action.progress_to_save for action in queue.actions if action.is_under_way}
     return OperatorOverrides(
         application=fleet.application.id,
@@ -130,7 +134,7 @@ def _overrides_of(state: AgentState) -> OperatorOverrides:
             for id, executor in carriers.items()
             if processors_of[executor] > 1 or not fleet.settings.has_host_affinity
         },
-        under_way=not_yet_resumed | under_way,
+        saved_progress=not_yet_resumed | under_way,
         done=queue.answered_requests,
         drained=fleet.overrides.drained,
         pinned=fleet.overrides.pinned_standbys,

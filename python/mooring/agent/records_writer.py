@@ -64,13 +64,13 @@ class NotLeading(Exception):
 class RecordsWriter:
     """The agent's records in one metadata store, read and written by one daemon thread until `close`.
 
-    `say` is called once for each problem, and when the store answers again.
+    `warn` is called once for each problem, and when the store answers again.
     """
 
     def __init__(
         self,
         open_records: Callable[[Callable[[str], None]], Records],
-        say: Callable[[str], None],
+        warn: Callable[[str], None],
         may_write: Callable[[], bool] = lambda: True,
         poll_seconds: float = math.inf,
         follows_another_driver: bool = False,
@@ -85,7 +85,7 @@ class RecordsWriter:
         records. `count_place_changes` counts how often the records got another place. A new place has none of the
         written values, but perhaps records of others.
         """
-        self._say = say
+        self._warn = warn
         self._may_write = may_write
         self.follows_another_driver = follows_another_driver
         self._warnings: set[str] = set()
@@ -231,7 +231,7 @@ class RecordsWriter:
             except (NotLeading, LeadershipLost):
                 pause = FIRST_PAUSE_SECONDS
             except WriterReplaced as error:
-                self._say(f"another driver keeps the records from now on: this one's are not kept any more ({error})")
+                self._warn(f"another driver keeps the records from now on: this one's are not kept any more ({error})")
                 with self._change:
                     self._is_replaced = True
                     self._change.notify_all()
@@ -245,7 +245,7 @@ class RecordsWriter:
             else:
                 if in_trouble:
                     self._warnings.clear()
-                    self._say("the metadata store answers again")
+                    self._warn("the metadata store answers again")
                 pause, in_trouble = 0.0, False
 
     def _wait_for_work(self, pause: float) -> bool:
@@ -341,4 +341,4 @@ class RecordsWriter:
     def _warn_once(self, message: str) -> None:
         if message not in self._warnings:
             self._warnings.add(message)
-            self._say(message)
+            self._warn(message)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.planning import binding
-from mooring.agent.planning.failover import promote_standbys
+from mooring.agent.planning.failover import with_failover
 from mooring.agent.requests import restart
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.state.fleet_parts import Overrides
@@ -40,9 +40,9 @@ def recovered(
         sizes=replace(fleet.sizes, remembered=remembered.state_bytes),
         overrides=replace(fleet.overrides, stopped_standbys=overrides.stopped, pinned_standbys=overrides.pinned),
     ).without_overrides_of_lost_processors()
-    if fleet.wanted_by_jvm:
+    if fleet.first_executors_in_jvm:
         # An executor that is missing was lost while no agent ran. The JVM has sent its tasks to their copies by then.
-        fleet = promote_standbys(fleet, state.published, now_ms)
+        fleet = with_failover(fleet, state.published, now_ms)
     saved_version = remembered.model.version if remembered.model else -1
     state = replace(state, fleet=fleet, saved_version=saved_version, saved_locality=fleet.task_locality)
     return _with_requests_of_the_last_agent(state, remembered, overrides)
@@ -60,7 +60,7 @@ def recovered_late(
     overrides = overrides_that_hold(fleet, remembered.overrides, follows_another_driver)
     same = _processors_at_their_remembered_location(fleet, model)
     standbys = fleet.standby_ids()
-    pinned = {id: place for id, place in overrides.pinned.items() if standbys.get(id, ("", 0))[0] in same}
+    pinned = {id: location for id, location in overrides.pinned.items() if standbys.get(id, ("", 0))[0] in same}
     fleet = replace(
         fleet,
         model=replace(fleet.model, version=version),
@@ -88,8 +88,8 @@ def overrides_that_hold(fleet: Fleet, kept: OperatorOverrides, follows_another_d
         return kept
     failed = {
         uuid: FAILED_WITH_ITS_ATTEMPT
-        for uuid, begun in kept.under_way.items()
-        if begun.phase in _PHASES_THAT_REPLACE_AN_EXECUTOR
+        for uuid, saved in kept.saved_progress.items()
+        if saved.phase in _PHASES_THAT_REPLACE_AN_EXECUTOR
     }
     return OperatorOverrides(
         stopped=kept.stopped if follows_another_driver else frozenset(),
@@ -103,7 +103,7 @@ def overrides_that_hold(fleet: Fleet, kept: OperatorOverrides, follows_another_d
 def _with_requests_of_the_last_agent(
     state: AgentState, remembered: Remembered, overrides: OperatorOverrides
 ) -> AgentState:
-    queue = replace(state.queue, resumed=overrides.under_way, answered_requests=overrides.done)
+    queue = replace(state.queue, saved_progress=overrides.saved_progress, answered_requests=overrides.done)
     return replace(state, queue=queue, saved_overrides=remembered.overrides)
 
 

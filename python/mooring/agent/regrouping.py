@@ -10,8 +10,8 @@ from typing import Final
 
 from mooring.agent.planning.accepted_job_model import without_regrouping
 from mooring.agent.planning.binding import ask_for_regrouping
+from mooring.agent.planning.moves_in_steps import is_waiting_for_batches
 from mooring.agent.planning.next_job_model import regrouped
-from mooring.agent.planning.staged_moves import is_waiting_for_batches
 from mooring.agent.state.fleet import Fleet, Query
 from mooring.errors import InvalidGroupingError
 from mooring.model.orders import LogLine, Order
@@ -21,14 +21,15 @@ FIRST_PLAN_SHARE: Final = 0.8
 rest is for the barrier and for the way to the JVM."""
 
 
-def is_stage_waiting_for_batches(fleet: Fleet) -> bool:
-    """Whether the last stage of moves waits beyond its time, for batches that began before that time was over."""
-    return fleet.timers.settled_by_ms is not None and is_waiting_for_batches(fleet, fleet.timers.settled_by_ms)
+def is_step_waiting_for_batches(fleet: Fleet) -> bool:
+    """Whether the last step of moves waits beyond its time, for batches that began before that time was over."""
+    since_ms = fleet.timers.new_batches_ignored_after_ms
+    return since_ms is not None and is_waiting_for_batches(fleet, since_ms)
 
 
-def with_stage_settled(fleet: Fleet, now_ms: int) -> Fleet:
-    """With the last stage of moves over. When a next stage is due later, it may come at once."""
-    timers = replace(fleet.timers, settled_by_ms=None)
+def with_step_settled(fleet: Fleet, now_ms: int) -> Fleet:
+    """With the last step of moves over. When a next step is due later, it may come at once."""
+    timers = replace(fleet.timers, new_batches_ignored_after_ms=None)
     if timers.even_out_by_ms is not None and timers.regroup_at_ms is None:
         timers = replace(timers, regroup_at_ms=now_ms)
     return replace(fleet, timers=timers)
@@ -37,7 +38,7 @@ def with_stage_settled(fleet: Fleet, now_ms: int) -> Fleet:
 def with_regrouping_for_drained_hosts(before: Fleet, fleet: Fleet, now_ms: int) -> Fleet:
     """With a regrouping due, when this event has opened a place for tasks of drained hosts. No task moves yet."""
     is_asked = fleet.timers.regroup_at_ms is not None or fleet.timers.even_out_by_ms is not None
-    if is_asked or not fleet.is_to_be_emptied or before.open_places == fleet.open_places:
+    if is_asked or not fleet.is_to_be_emptied or before.open_locations == fleet.open_locations:
         return fleet
     return ask_for_regrouping(fleet, now_ms)
 
@@ -45,14 +46,14 @@ def with_regrouping_for_drained_hosts(before: Fleet, fleet: Fleet, now_ms: int) 
 def regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
     """The fleet with a new job model, if one is due, and warnings for the user's log.
 
-    One is due when the fleet has changed and the debounce time is over, when the next stage of moves may start, and
+    One is due when the fleet has changed and the debounce time is over, when the next step of moves may start, and
     when a query may have its first plan. A job model that breaks a promise of the grouper is refused: the tasks then
     stay where they are.
     """
     timers = fleet.timers
-    is_time_over = timers.settled_by_ms is not None and timers.settled_by_ms <= now_ms
-    if is_time_over and not is_stage_waiting_for_batches(fleet):
-        fleet = with_stage_settled(fleet, now_ms)
+    is_time_over = timers.new_batches_ignored_after_ms is not None and timers.new_batches_ignored_after_ms <= now_ms
+    if is_time_over and not is_step_waiting_for_batches(fleet):
+        fleet = with_step_settled(fleet, now_ms)
     released = [query for query in unreleased(fleet) if _may_be_released(fleet, query, now_ms)]
     due_times = (fleet.timers.regroup_at_ms, fleet.timers.even_out_by_ms)
     is_due = any(at_ms is not None and at_ms <= now_ms for at_ms in due_times)
@@ -92,7 +93,7 @@ def first_plan_deadline_ms(fleet: Fleet, query: Query) -> float:
 
 
 def regrouping_deadlines_ms(fleet: Fleet) -> list[int]:
-    """The times at which a job model may be due, or the last stage of moves is over."""
-    settled_by_ms = None if is_stage_waiting_for_batches(fleet) else fleet.timers.settled_by_ms
-    deadlines = (fleet.timers.regroup_at_ms, fleet.timers.even_out_by_ms, settled_by_ms)
+    """The times at which a job model may be due, or the last step of moves is over."""
+    step_over_at_ms = None if is_step_waiting_for_batches(fleet) else fleet.timers.new_batches_ignored_after_ms
+    deadlines = (fleet.timers.regroup_at_ms, fleet.timers.even_out_by_ms, step_over_at_ms)
     return [at_ms for at_ms in deadlines if at_ms is not None]

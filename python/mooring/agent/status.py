@@ -206,8 +206,10 @@ def _lent(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
 
 def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
     """The locations that an operator wants for standbys of the processor."""
-    places = {id: place for id, place in fleet.overrides.pinned_standbys.items() if fleet.base_of(id) == processor.id}
-    return {"standbys-wanted-at": dict(sorted(places.items()))} if places else {}
+    locations = {
+        id: location for id, location in fleet.overrides.pinned_standbys.items() if fleet.base_of(id) == processor.id
+    }
+    return {"standbys-wanted-at": dict(sorted(locations.items()))} if locations else {}
 
 
 def _actives(fleet: Fleet, processors: Sequence[Processor], counters: Counters) -> list[Mapping[str, Any]]:

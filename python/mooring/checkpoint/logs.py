@@ -27,7 +27,7 @@ VOID_OFFSET: Final = "-"
 
 _NEWEST_OFFSETS: Final = 2
 _NEWEST_COMMITS: Final = 3
-_WITH_IDS: Final = 2
+_COMMITS_ALWAYS_WITH_IDS: Final = 2
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
@@ -108,7 +108,7 @@ def parse_commit(file: str, batch: int, content: bytes, at_ms: int) -> Commit:
                 for operator, partitions in (ids or {}).items()
                 for partition, stores in enumerate(partitions)
             },
-            version == _WITH_IDS or ids is not None,
+            version == _COMMITS_ALWAYS_WITH_IDS or ids is not None,
         )
     except (TypeError, ValueError, AttributeError) as fault:
         raise CheckpointError(f"{file} is not an entry of Spark's commit log: {fault}") from fault

@@ -18,7 +18,15 @@ from mooring.grouping import (
     plan_job,
     plan_moves,
 )
-from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, job_model_from_json, named_place, natural_order
+from mooring.model import (
+    ContainerModel,
+    JobModel,
+    TaskMode,
+    TaskModel,
+    job_model_from_json,
+    named_location,
+    natural_order,
+)
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
 
 NO_LOCATIONS = (ANY_HOST, LAST_SEEN, STANDBY)
@@ -92,7 +100,7 @@ def forecast(
     drained = frozenset(host["location"] for host in status.get("drained-hosts", []))
     moved = _moved(before, move, drained)
     spare = {processor["id"] for processor in status.get("processors", []) if processor.get("spare")}
-    places = _open_places(_places(moved, add, remove), spare, drained)
+    locations = _open_locations(_locations(moved, add, remove), spare, drained)
     measured = {
         task["name"]: task["local-bytes"] for task in status.get("tasks", []) if task.get("local-bytes") is not None
     }
@@ -101,8 +109,8 @@ def forecast(
     weights = sizes or None if choice.by_bytes else None
     after = moved
     if add or remove or not move:
-        wishes = {**locality, **locations_of_copies(locality, places, moved)}
-        after = plan_job(queries_of(before), places, wishes, moved, weights, choice.make)
+        wishes = {**locality, **locations_of_copies(locality, locations, moved)}
+        after = plan_job(queries_of(before), locations, wishes, moved, weights, choice.make)
     rate = _measured_rate(status.get("counters", {}))
     copies = _warm_copies(before, status)
     return Forecast(before, after, plan_moves(before, after, sizes), rate, copies, _notes(before, move))
@@ -123,11 +131,18 @@ def newest_with_tasks(models: Mapping[int, bytes]) -> JobModel:
     return newest
 
 
-def _open_places(places: Mapping[str, str], spare: Collection[str], drained: Collection[str]) -> Mapping[str, str]:
-    """The places that tasks may go to: spare processors and drained hosts only where there is no other place."""
-    open_places = {id: place for id, place in places.items() if place not in drained}
-    no_spares = {id: place for id, place in open_places.items() if id not in spare}
-    return no_spares or open_places or {id: place for id, place in places.items() if id not in spare} or places
+def _open_locations(
+    locations: Mapping[str, str], spare: Collection[str], drained: Collection[str]
+) -> Mapping[str, str]:
+    """The locations that tasks may go to: spare processors and drained hosts only where there is no other one."""
+    open_locations = {id: location for id, location in locations.items() if location not in drained}
+    no_spares = {id: location for id, location in open_locations.items() if id not in spare}
+    return (
+        no_spares
+        or open_locations
+        or {id: location for id, location in locations.items() if id not in spare}
+        or locations
+    )
 
 
 def _moved(model: JobModel, moves: Collection[str], drained: Collection[str]) -> JobModel:
@@ -145,7 +160,7 @@ def _moved(model: JobModel, moves: Collection[str], drained: Collection[str]) ->
                 f"--move {text}: there is no processor {id}: expected one of {', '.join(known)}{nearest(id, known)}"
             )
         if host in drained:
-            open_hosts = [place for place in hosts_of(model) if place not in drained]
+            open_hosts = [location for location in hosts_of(model) if location not in drained]
             raise InvalidPlanError(
                 f"--move {text}: host {host} is drained: expected an open one{nearest(host, open_hosts)}"
             )
@@ -153,7 +168,7 @@ def _moved(model: JobModel, moves: Collection[str], drained: Collection[str]) ->
             raise InvalidPlanError(f"--move {text}: expected a location, such as {hosts_of(model)[0]}")
         to[id] = host
     containers = [
-        ContainerModel.of(id, container.tasks.values(), named_place(to.get(id, container.location_id or "")))
+        ContainerModel.of(id, container.tasks.values(), named_location(to.get(id, container.location_id or "")))
         for id, container in model.containers.items()
     ]
     return replace(model, containers=JobModel.of(containers).containers)
@@ -245,15 +260,15 @@ def as_json(outlook: Forecast) -> dict[str, Any]:
     }
 
 
-def _places(model: JobModel, add: Collection[str], remove: Collection[str]) -> dict[str, str]:
+def _locations(model: JobModel, add: Collection[str], remove: Collection[str]) -> dict[str, str]:
     """Processor id to location after the change. An added host gets one new processor."""
-    places = {id: container.location_id or "" for id, container in model.containers.items()}
-    known = sorted(set(places.values()), key=natural_order)
+    locations = {id: container.location_id or "" for id, container in model.containers.items()}
+    known = sorted(set(locations.values()), key=natural_order)
     for host in remove:
         if host not in known:
             raise InvalidPlanError(f"--remove-host {host}: expected one of {', '.join(known)}{nearest(host, known)}")
-    left = {id: place for id, place in places.items() if place not in set(remove)}
-    taken = set(places)
+    left = {id: location for id, location in locations.items() if location not in set(remove)}
+    taken = set(locations)
     for host in add:
         if not host.strip():
             raise InvalidPlanError("--add-host is empty: expected the name or address of a host")

@@ -224,7 +224,7 @@ def _displaced(
     now_at: Mapping[str, str],
     task_locality: Mapping[str, str],
     previous: JobModel | None,
-    places: Collection[str],
+    locations: Collection[str],
 ) -> dict[str, str | None]:
     """The moved tasks that are not at their last location, with that location; None where no processor is there."""
     was_at: dict[str, str | None] = {
@@ -235,7 +235,7 @@ def _displaced(
     displaced: dict[str, str | None] = {}
     for name in movers:
         last = task_locality.get(name, was_at.get(name))
-        if last in ("", ANY_HOST) or last not in places:
+        if last in ("", ANY_HOST) or last not in locations:
             displaced[name] = None
         elif last != now_at[name]:
             displaced[name] = last

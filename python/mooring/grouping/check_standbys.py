@@ -55,7 +55,7 @@ def check_standbys(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The places in a job model: `active` and `copies` map task to processors, `location` processor to location."""
+    """What a job model has where: `active` and `copies` map task to processors, `location` processor to location."""
 
     location: Mapping[str, str | None]
     active: Mapping[str, str]
@@ -179,11 +179,11 @@ def _check_pinned(
             continue
         own, there = held.active_location(name), held.locations(name)
         for replica, location in wanted.items():
-            others = [place for place in there if place not in wanted.values()]
+            others = [other for other in there if other not in wanted.values()]
             is_free = location in able.values() and own not in (None, location) and location not in there
             for given_up in others if is_free else ():
-                after = [*(place for place in there if place != given_up), location]
-                if len({zone[place] for place in (own, *after)}) >= len({zone[place] for place in (own, *there)}):
+                after = [*(other for other in there if other != given_up), location]
+                if len({zone[at] for at in (own, *after)}) >= len({zone[at] for at in (own, *there)}):
                     raise InvalidGroupingError(
                         f'replica {replica} of task "{name}" is wanted at "{location}"; its copies are at {there}'
                     )
@@ -214,7 +214,7 @@ def _check_even(
     for id in able:
         free = [name for name in on[id] if able[id] not in pinned.get(name, {}).values()]
         for name in free if load[id] > allowed else ():
-            other = _better_place(held, zone, lightest, load, name, able[id], load[id] - 2 * weight[name])
+            other = _lighter_processor(held, zone, lightest, load, name, able[id], load[id] - 2 * weight[name])
             if other is not None:
                 raise InvalidGroupingError(
                     f'processor "{id}" has copies of the weight {load[id]}, and "{other}" of {load[other]}: the'
@@ -222,7 +222,7 @@ def _check_even(
                 )
 
 
-def _better_place(
+def _lighter_processor(
     held: _Held,
     zone: Mapping[str | None, str],
     lightest: Mapping[str, Mapping[str, str]],

@@ -4,7 +4,7 @@ The goals, in order. A later goal never makes an earlier one worse.
 1. Sizes are floor or ceil of tasks / processors.
 2. The most tasks stay on the processor that held them.
 3. The most tasks are on a processor at their last location.
-4. The remainders (the places beyond floor) are where the load of other queries is least, then on the smallest ids.
+4. The remainders (the slots beyond floor) are where the load of other queries is least, then on the smallest ids.
 
 Goals 1 to 3 are met exactly: sizes and stays by counting, locations by a largest matching. Goal 4 is met exactly too:
 the sets of remainders that allow the best result for goal 3 form a matroid, so taking the best candidate first is
@@ -68,25 +68,25 @@ def _first_sizes(problem: Problem) -> tuple[_Draft, int]:
 
 
 def _is_native(problem: Problem, task: int, p: int) -> bool:
-    return problem.wish[task] == problem.place[p] != NOWHERE
+    return problem.wish[task] == problem.location[p] != NOWHERE
 
 
 def _leavers_and_places(draft: _Draft) -> tuple[dict[Node, int], dict[tuple[Node, Node], int]]:
     """The units and widths of the matching.
 
     A node `crowd` has the tasks that leave a crowd with a choice. A node `wish` has the tasks that must leave and were
-    last at that location. A node `place` has the free places at a location.
+    last at that location. A node `location` has the free slots at a location.
     """
     problem = draft.problem
     units: Counter[Node] = Counter()
-    for p, place in enumerate(problem.place):
-        if p not in draft.strays and place != NOWHERE:
-            units["place", place] += draft.free(p)
-    width = {(("wish", place), ("place", place)): len(problem.tasks) for _, place in units}
+    for p, location in enumerate(problem.location):
+        if p not in draft.strays and location != NOWHERE:
+            units["location", location] += draft.free(p)
+    width = {(("wish", location), ("location", location)): len(problem.tasks) for _, location in units}
     for p in sorted(draft.with_choice):
         for wish, count in Counter(problem.wish[t] for t in draft.strays[p]).items():
-            if ("place", wish) in units:
-                width[("crowd", p), ("place", wish)] = count
+            if ("location", wish) in units:
+                width[("crowd", p), ("location", wish)] = count
     units.update({("crowd", p): draft.leaving(p) for p in draft.with_choice})
     units.update(("wish", problem.wish[task]) for task in _must_leave(draft))
     return units, width
@@ -108,7 +108,7 @@ def _shrink_crowds(draft: _Draft, matching: Matching, count: int) -> None:
     with_choice = [p for p in by_load if p in draft.with_choice]
     others = [p for p in by_load if p not in draft.with_choice]
     shrunk = _choose(with_choice, count, lambda p: matching.offer(("crowd", p)))
-    shrunk += _choose(others, count - len(shrunk), lambda p: matching.offer(("wish", draft.problem.place[p])))
+    shrunk += _choose(others, count - len(shrunk), lambda p: matching.offer(("wish", draft.problem.location[p])))
     for p in shrunk:
         draft.size[p] -= 1
 
@@ -118,7 +118,7 @@ def _hand_out_remainders(draft: _Draft, matching: Matching, count: int) -> None:
     by_load = sorted(
         (p for p in range(len(draft.size)) if p not in draft.strays), key=lambda p: (draft.problem.load[p], p)
     )
-    for p in _choose(by_load, count, lambda p: matching.offer(("place", draft.problem.place[p]))):
+    for p in _choose(by_load, count, lambda p: matching.offer(("location", draft.problem.location[p]))):
         draft.size[p] += 1
 
 
@@ -139,7 +139,7 @@ def _choose_leavers(draft: _Draft, matching: Matching) -> tuple[dict[int, list[i
     near: defaultdict[int, list[int]] = defaultdict(list)
     far: list[int] = []
     for p in draft.with_choice:
-        going = {place: units for (_, place), units in matching.partners(("crowd", p)).items()}
+        going = {location: units for (_, location), units in matching.partners(("crowd", p)).items()}
         undecided = draft.leaving(p) - sum(going.values())
         for task in draft.strays[p]:
             wish = draft.problem.wish[task]
@@ -153,21 +153,21 @@ def _choose_leavers(draft: _Draft, matching: Matching) -> tuple[dict[int, list[i
     for task in _must_leave(draft):
         waiting[draft.problem.wish[task]].append(task)
     for wish, tasks in waiting.items():
-        matched = matching.partners(("wish", wish)).get(("place", wish), 0)
+        matched = matching.partners(("wish", wish)).get(("location", wish), 0)
         near[wish] += tasks[:matched]
         far += tasks[matched:]
     return near, far
 
 
 def _settle(draft: _Draft, near: dict[int, list[int]], far: list[int]) -> list[int]:
-    """Put the moving tasks on free places, in natural order; all other tasks stay."""
+    """Put the moving tasks on free slots, in natural order; all other tasks stay."""
     owner = list(draft.problem.home)
     free = [draft.free(p) for p in range(len(draft.size))]
-    at_place: defaultdict[int, list[int]] = defaultdict(list)
-    for p, place in enumerate(draft.problem.place):
-        at_place[place].append(p)
-    for place, tasks in near.items():
-        slots = (p for p in at_place[place] for _ in range(free[p]))
+    at_location: defaultdict[int, list[int]] = defaultdict(list)
+    for p, location in enumerate(draft.problem.location):
+        at_location[location].append(p)
+    for location, tasks in near.items():
+        slots = (p for p in at_location[location] for _ in range(free[p]))
         for task, p in zip(sorted(tasks), slots, strict=False):
             owner[task] = p
             free[p] -= 1

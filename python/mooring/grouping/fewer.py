@@ -28,19 +28,19 @@ def _by_location(problem: Problem, chosen: Sequence[int], count: int) -> list[in
     taken = set(chosen)
     waiting = Counter(wish for t, wish in enumerate(problem.wish) if wish != NOWHERE and problem.home[t] not in taken)
     for p in chosen:
-        waiting[problem.place[p]] -= share
+        waiting[problem.location[p]] -= share
     remaining = [p for p in range(len(problem.processors)) if p not in taken]
     # The queue has one processor of each location. When a processor is chosen, the next of its location replaces it.
-    at_place: dict[int, list[int]] = {}
+    at_location: dict[int, list[int]] = {}
     for p in reversed(remaining):
-        at_place.setdefault(problem.place[p], []).append(p)
-    queue = [(-max(waiting[place], 0), processors.pop(), place) for place, processors in at_place.items()]
+        at_location.setdefault(problem.location[p], []).append(p)
+    queue = [(-max(waiting[location], 0), processors.pop(), location) for location, processors in at_location.items()]
     heapify(queue)
     found: list[int] = []
     while queue and len(found) < count:
-        _, p, place = heappop(queue)
+        _, p, location = heappop(queue)
         found.append(p)
-        waiting[place] -= share
-        if at_place[place]:
-            heappush(queue, (-max(waiting[place], 0), at_place[place].pop(), place))
+        waiting[location] -= share
+        if at_location[location]:
+            heappush(queue, (-max(waiting[location], 0), at_location[location].pop(), location))
     return found

@@ -8,7 +8,7 @@ from typing import Protocol
 from mooring.errors import InvalidGroupingError
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.host_aware import HostAwareGrouper
-from mooring.model import ContainerModel, JobModel, TaskModel, named_place, natural_order
+from mooring.model import ContainerModel, JobModel, TaskModel, named_location, natural_order
 
 
 class GrouperFactory(Protocol):
@@ -131,7 +131,7 @@ def _next_version(
         ContainerModel.of(
             processor,
             sorted(tasks_of[processor], key=lambda task: natural_order(task.task_name)),
-            named_place(location),
+            named_location(location),
         )
         for processor, location in sorted(processor_locality.items(), key=lambda entry: natural_order(entry[0]))
     ]

@@ -1,7 +1,7 @@
 """A largest matching between two kinds of nodes with several units each, which can grow by one unit at a time.
 
 It brings tasks to their last location. The left nodes are groups of tasks; their units are the tasks that must move.
-The right nodes are locations; their units are free places.
+The right nodes are locations; their units are free slots.
 """
 
 from collections import deque
@@ -57,7 +57,7 @@ class Matching:
     def _grow_from(self, start: Node) -> bool:
         """Look for a partner for an unmatched unit of `start`, breadth first. Other nodes may get new partners for it.
 
-        When there is none, no node that was reached has a partner, also later: offers on this side only use up places.
+        When there is none, no node that was reached has a partner, also later: offers on this side only use up slots.
         """
         if start in self._without_partner:
             return False

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mooring.model import JobModel, LocationId, TaskName, named_place, natural_order
+from mooring.model import JobModel, LocationId, TaskName, named_location, natural_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def plan_moves(before: JobModel | None, after: JobModel, state_bytes: Mapping[st
 
 def _whereabouts(model: JobModel) -> dict[TaskName, tuple[str, LocationId | None]]:
     return {
-        name: (container.processor_id, named_place(container.location_id))
+        name: (container.processor_id, named_location(container.location_id))
         for container in model.containers.values()
         for name in container.actives
     }

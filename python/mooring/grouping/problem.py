@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mooring.model import ContainerModel, JobModel, TaskModel, named_place, natural_order
+from mooring.model import ContainerModel, JobModel, TaskModel, named_location, natural_order
 
 NOWHERE: Final = -1
 """Stands for a processor that is gone, a location without a processor, and no preference."""
@@ -19,7 +19,7 @@ class Problem:
     """One query's tasks and the processors they can go to.
 
     The number of a task or processor is its position in `tasks` or `processors`. `home[t]` is the processor that held
-    task t. `wish[t]` is the location where task t ran last. `place[p]` is the location of processor p. Each may be
+    task t. `wish[t]` is the location where task t ran last. `location[p]` is the location of processor p. Each may be
     NOWHERE. `load[p]` is the load of processor p from other queries.
     """
 
@@ -27,7 +27,7 @@ class Problem:
     processors: Sequence[str]
     home: Sequence[int]
     wish: Sequence[int]
-    place: Sequence[int]
+    location: Sequence[int]
     load: Sequence[int]
 
     def held(self) -> list[list[int]]:
@@ -49,7 +49,7 @@ def pose(
     """Translate names into numbers. A task without a locality counts as last at its previous processor's location."""
     tasks = sorted(task_models, key=lambda task: natural_order(task.task_name))
     processors = sorted(processor_locality, key=natural_order)
-    places = _numbers_of_places(processors, processor_locality)
+    numbers = _numbers_of_locations(processors, processor_locality)
     homes = _previous_containers(previous)
     number_of = {processor: p for p, processor in enumerate(processors)}
     home, wish = [], []
@@ -59,13 +59,13 @@ def pose(
         if last is None and container is not None:
             last = container.location_id
         home.append(NOWHERE if container is None else number_of.get(container.processor_id, NOWHERE))
-        wish.append(NOWHERE if last is None else places.get(last, NOWHERE))
+        wish.append(NOWHERE if last is None else numbers.get(last, NOWHERE))
     return Problem(
         tasks=tasks,
         processors=processors,
         home=home,
         wish=wish,
-        place=[places.get(processor_locality[processor], NOWHERE) for processor in processors],
+        location=[numbers.get(processor_locality[processor], NOWHERE) for processor in processors],
         load=[load.get(processor, 0) for processor in processors],
     )
 
@@ -78,17 +78,17 @@ def containers_of(
     for task, processor in zip(problem.tasks, owner, strict=True):
         tasks_of.setdefault(processor, []).append(task)
     return frozenset(
-        ContainerModel.of(problem.processors[p], tasks, named_place(processor_locality[problem.processors[p]]))
+        ContainerModel.of(problem.processors[p], tasks, named_location(processor_locality[problem.processors[p]]))
         for p, tasks in tasks_of.items()
     )
 
 
-def _numbers_of_places(processors: Sequence[str], processor_locality: Mapping[str, str]) -> dict[str, int]:
+def _numbers_of_locations(processors: Sequence[str], processor_locality: Mapping[str, str]) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for processor in processors:
-        place = named_place(processor_locality[processor])
-        if place is not None:
-            numbers.setdefault(place, len(numbers))
+        location = named_location(processor_locality[processor])
+        if location is not None:
+            numbers.setdefault(location, len(numbers))
     return numbers
 
 

@@ -17,12 +17,12 @@ class Ranking:
     `update(p)`. Outdated entries are dropped when they come first, so each step takes logarithmic time.
     """
 
-    def __init__(self, place: Sequence[int], key: Callable[[int], Key | None]) -> None:
-        self._place = place
+    def __init__(self, location: Sequence[int], key: Callable[[int], Key | None]) -> None:
+        self._location = location
         self._key = key
         self._everywhere: list[tuple[Key, int]] = []
         self._at: defaultdict[int, list[tuple[Key, int]]] = defaultdict(list)
-        for p in range(len(place)):
+        for p in range(len(location)):
             self.update(p)
 
     def update(self, p: int) -> None:
@@ -30,16 +30,16 @@ class Ranking:
         key = self._key(p)
         if key is not None:
             heappush(self._everywhere, (key, p))
-            if self._place[p] != NOWHERE:
-                heappush(self._at[self._place[p]], (key, p))
+            if self._location[p] != NOWHERE:
+                heappush(self._at[self._location[p]], (key, p))
 
     def first(self) -> int | None:
         """The processor with the smallest key; None when no processor takes part."""
         return self._first_of(self._everywhere)
 
-    def first_at(self, place: int) -> int | None:
+    def first_at(self, location: int) -> int | None:
         """The processor with the smallest key at this location; None when none takes part, or for NOWHERE."""
-        return self._first_of(self._at[place])
+        return self._first_of(self._at[location])
 
     def _first_of(self, heap: list[tuple[Key, int]]) -> int | None:
         while heap:

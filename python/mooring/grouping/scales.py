@@ -35,9 +35,9 @@ class Scales:
         self.owner = list(problem.home)
         self.held = [sorted((self.weight[t], -t) for t in tasks) for tasks in problem.held()]
         self.load = [sum(weight for weight, _ in tasks) for tasks in self.held]
-        self.lightest = Ranking(problem.place, self._by_lightness)
-        self.heaviest = Ranking(problem.place, self._by_heaviness)
-        self.with_lightest_task = Ranking(problem.place, self._by_lightest_task)
+        self.lightest = Ranking(problem.location, self._by_lightness)
+        self.heaviest = Ranking(problem.location, self._by_heaviness)
+        self.with_lightest_task = Ranking(problem.location, self._by_lightest_task)
 
     def put(self, task: int, p: int) -> None:
         """Give a task without a processor to p."""

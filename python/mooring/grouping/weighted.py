@@ -111,7 +111,7 @@ def _task_to_give(scales: Scales, p: int) -> tuple[int, int] | None:
     """
     room = scales.fair - scales.load[p]
     heaviest = scales.heaviest.first()
-    for giver in (scales.heaviest.first_at(scales.problem.place[p]), heaviest):
+    for giver in (scales.heaviest.first_at(scales.problem.location[p]), heaviest):
         if giver is not None and scales.can_give(giver):
             position = scales.at_most(min(room, scales.load[giver] - scales.fair), giver)
             if scales.held[giver][position][0] <= room:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.host_aware import HostAwareGrouper
-from mooring.model import ContainerModel, JobModel, TaskModel, named_place
-from mooring.standby import Standbys, assign_standbys, plan_failover
+from mooring.model import ContainerModel, JobModel, TaskModel, named_location
+from mooring.standby import Standbys, assign_standbys, choose_new_owners
 
 
 class StandbyTaskNameGrouper(TaskNameGrouper):
@@ -58,7 +58,7 @@ class StandbyTaskNameGrouper(TaskNameGrouper):
         grouped = self._grouper.group(task_models, wishes, processor_locality, previous and previous.without_standbys())
         idle = processor_locality.keys() - {container.processor_id for container in grouped}
         model = JobModel.of(
-            [*grouped, *(ContainerModel.of(id, [], named_place(processor_locality[id])) for id in idle)]
+            [*grouped, *(ContainerModel.of(id, [], named_location(processor_locality[id])) for id in idle)]
         )
         return assign_standbys(model, self._factor, previous, self._zones, self._weights)
 
@@ -74,6 +74,6 @@ def locations_of_copies(
     was_at = {name: previous.containers[id].location_id for id in gone for name in previous.containers[id].tasks}
     return {
         name: processor_locality[taker]
-        for name, taker in plan_failover(previous, processors=gone).with_copy.items()
+        for name, taker in choose_new_owners(previous, processors=gone).with_copy.items()
         if task_locality.get(name, was_at[name]) not in there
     }

@@ -215,6 +215,10 @@ class OwnedTree:
     def _is_own(self, owner: Owner) -> bool:
         return (owner.application, owner.host) == (self._owner.application, self._owner.host)
 
+    def _has_records_of(self, owner: Owner) -> bool:
+        """Whether the records of this owner are this application's, from an earlier agent or an earlier run."""
+        return self._owner.is_of_driver(owner) or owner.works_on(self._checkpoint)
+
     def _add_new_checkpoints(self) -> None:
         with self._checkpoints_lock:
             added, self._new_checkpoints = self._new_checkpoints, []
@@ -227,7 +231,7 @@ class OwnedTree:
                 continue
             tree, before, is_first = found
             owner, number = self._owner, 1 if before is None else before.number + 1
-            if before is not None and before.owner.works_on(self._checkpoint):
+            if before is not None and self._has_records_of(before.owner):
                 owner = replace(owner, checkpoints=()).with_checkpoints((*before.owner.checkpoints, *owner.checkpoints))
             owner_of_place = None if is_first or self._lost is not None else self._living(self._first)
             if OwnerNotes(tree).take(number, owner):
@@ -240,11 +244,11 @@ class OwnedTree:
         """The directory to take, its newest note, and whether it is `place`; None where the notes changed meanwhile."""
         trees, claims = self._read_notes()
         now = 0.0
-        if not any(claim is not None and claim.owner.works_on(self._checkpoint) for claim in claims):
+        if not any(claim is not None and self._has_records_of(claim.owner) for claim in claims):
             now, claims = self._clock_and_notes(trees, claims)
             if claims[-1] is not None:
                 return None
-        number = choose(claims, self._checkpoint, lambda: now)
+        number = choose(claims, self._has_records_of, lambda: now)
         return trees[number], claims[number], number == 0
 
     def _use(self, tree: FileTree, owner_of_place: Claim | None) -> None:

@@ -2,6 +2,7 @@
 
 Two applications may have the same name, so the name does not identify a job. Its checkpoints do, as no two applications
 can work on the same one. So an application finds its records by the checkpoint of its first query, also after a crash.
+An agent that is started again in the same driver finds them by the driver, whatever queries run by then.
 It takes no directory whose owner works on other checkpoints, unless that owner has ended or its note is old.
 
 Notes are numbered, and the one with the greatest number counts. An application takes a directory by creating the note
@@ -33,16 +34,25 @@ _MOST_CHECKPOINTS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An application that keeps its records in a directory. `checkpoints` are those of its queries, the newest last."""
+    """An application that keeps its records in a directory. `checkpoints` are those of its queries, the newest last.
+
+    `started_ms` is when its driver's context began, since 1970; 0 where that is not known.
+    """
 
     application: str
     host: str
     checkpoints: tuple[str, ...]
     has_ended: bool = False
+    started_ms: int = 0
 
     def works_on(self, checkpoint: str) -> bool:
         """Whether one of its queries has this checkpoint."""
         return _plain(checkpoint) in self.checkpoints
+
+    def is_of_driver(self, other: Owner) -> bool:
+        """Whether both are agents of one driver. Two clusters may give the same id, so the start counts as well."""
+        driver = (self.application, self.host, self.started_ms)
+        return self.started_ms > 0 and driver == (other.application, other.host, other.started_ms)
 
     def with_checkpoints(self, more: Sequence[str]) -> Owner:
         """The same owner with these checkpoints added. At most the newest 100 are kept."""
@@ -52,7 +62,7 @@ class Owner:
     def as_json(self) -> bytes:
         """The value of its note."""
         form = {"application": self.application, "host": self.host, "checkpoints": list(self.checkpoints)}
-        return json.dumps({**form, "ended": self.has_ended}).encode()
+        return json.dumps({**form, "ended": self.has_ended, "started-ms": self.started_ms}).encode()
 
 
 UNKNOWN_OWNER: Final = Owner("an unknown application", "an unknown host", ())
@@ -75,16 +85,14 @@ class Claim:
         return not self.owner.has_ended and now() - self.written_at < SILENT_AFTER_SECONDS
 
 
-def choose(places: Sequence[Claim | None], checkpoint: str, now: Callable[[], float]) -> int:
-    """The index of the directory that an application takes, by the checkpoint of its first query.
+def choose(places: Sequence[Claim | None], is_own: Callable[[Owner], bool], now: Callable[[], float]) -> int:
+    """The index of the directory that an application takes. `is_own` says whether an owner's records are its own.
 
     It takes its own directory, or the one it used last if it has several. Otherwise it takes the first one that is
     free. `places` has the newest note of each directory; the last one is None, for a directory that nobody has used.
     `now` returns the storage's time, and is called only where it matters whether another application is alive.
     """
-    own = {
-        claim.written_at: number for number, claim in enumerate(places) if claim and claim.owner.works_on(checkpoint)
-    }
+    own = {claim.written_at: number for number, claim in enumerate(places) if claim and is_own(claim.owner)}
     if own:
         return own[max(own)]
     return next(number for number, claim in enumerate(places) if claim is None or not claim.lives(now))
@@ -130,7 +138,8 @@ class OwnerNotes:
         try:
             form = json.loads(self._content(_name(number)) or b"{}")
             checkpoints = tuple(map(str, form["checkpoints"]))
-            return Owner(str(form["application"]), str(form["host"]), checkpoints, bool(form["ended"]))
+            started_ms = int(form.get("started-ms", 0))
+            return Owner(str(form["application"]), str(form["host"]), checkpoints, bool(form["ended"]), started_ms)
         except (ValueError, KeyError, TypeError):
             return UNKNOWN_OWNER
 

@@ -3,7 +3,7 @@
 from mooring.model.container_model import ContainerModel
 from mooring.model.job_model import JobModel
 from mooring.model.job_model_json import job_model_from_json, job_model_to_json
-from mooring.model.names import ANY_HOST, LocationId, TaskName, named_place, natural_order, standby_name
+from mooring.model.names import ANY_HOST, LocationId, TaskName, named_location, natural_order, standby_name
 from mooring.model.task_model import SystemStreamPartition, TaskMode, TaskModel
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "TaskName",
     "job_model_from_json",
     "job_model_to_json",
-    "named_place",
+    "named_location",
     "natural_order",
     "standby_name",
 ]

@@ -25,13 +25,13 @@ class ClockTicked(Event):
 class PlanInForce(Event):
     """The plan that the JVM holds when an agent starts.
 
-    `wanted` maps query id and partition to the first executor of the plan. `offered` is the newest version that was
-    offered to executors, -1 for none.
+    `first_executors` maps query id and partition to the first executor of the plan. `announced` is the newest version
+    that was announced to executors, -1 for none.
     """
 
     version: int
-    wanted: Mapping[tuple[str, int], str]
-    offered: int = -1
+    first_executors: Mapping[tuple[str, int], str]
+    announced: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ class ApplicationStarted(Event):
     `checkpoint_location` is the session's default for checkpoints, or empty. With `is_catalogued` Delta is present, and
     executors report the state that they commit. A task waits `locality_wait_ms` for the executor that it prefers.
     `attempt` tells drivers of one application apart where the cluster manager starts another driver, as YARN does;
-    otherwise it is empty. `spark` and `java` are the versions that the driver runs on. `built_for` is the Spark version
-    that the plugin was built for. They are empty or 0 where they are not known.
+    otherwise it is empty. `started_ms` is when the driver's context began, since 1970. `spark` and `java` are the
+    versions that the driver runs on. `built_for` is the Spark version that the plugin was built for. All three are
+    empty or 0 where they are not known.
     """
 
     application: str
@@ -60,6 +61,7 @@ class ApplicationStarted(Event):
     checkpoint_location: str
     is_catalogued: bool = field(default=False, metadata=key("catalogued"))
     attempt: str = ""
+    started_ms: int = field(default=0, metadata=key("started-ms"))
     spark: str = ""
     built_for: str = ""
     java: int = 0
@@ -88,15 +90,15 @@ class ExecutorLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OffersWithheld(Event):
-    """Spark offers tasks to all living executors but these. `executors` maps an executor to the reason in words."""
+class TasksWithheld(Event):
+    """Spark withholds tasks from these living executors. `executors` maps an executor to the reason in words."""
 
     executors: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPickedUp(Event):
-    """An executor has taken up an offered version of the job model."""
+    """An executor has taken up an announced version of the job model."""
 
     executor: str
     version: int

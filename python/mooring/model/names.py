@@ -18,7 +18,7 @@ class TaskName(str):
 class LocationId(str):
     """A location, such as `10.0.0.7` or `slice-4/2`. Processors with equal location ids share a disk.
 
-    It is a subclass of `str`. Two values name no location: `ANY_HOST` and the empty text (see `named_place`).
+    It is a subclass of `str`. Two values name no location: `ANY_HOST` and the empty text (see `named_location`).
     """
 
     __slots__ = ()
@@ -33,7 +33,7 @@ ANY_HOST: Final = LocationId("ANY_HOST")
 """The location that means: no preference."""
 
 
-def named_place(location: str | None) -> LocationId | None:
+def named_location(location: str | None) -> LocationId | None:
     """The location, or None where it means no preference: None, empty, or `ANY_HOST`."""
     return LocationId(location) if location and location != ANY_HOST else None
 

@@ -41,8 +41,8 @@ def by_rank(orders: Iterable[Order]) -> list[Order]:
 
 
 @dataclass(frozen=True, slots=True)
-class OfferVersion(Order):
-    """Offer a version of the job model to executors. It places no task yet."""
+class AnnounceVersion(Order):
+    """Announce a version of the job model to executors. It places no task yet."""
 
     version: int
 

@@ -22,7 +22,7 @@ class Phase(Enum):
     RESERVING = "reserving", StatusCode.IN_PROGRESS
     WARMING_UP = "warming up", StatusCode.IN_PROGRESS
     SWITCHING = "switching", StatusCode.IN_PROGRESS
-    LETTING_GO = "letting go of copies", StatusCode.IN_PROGRESS
+    CLOSING_COPIES = "letting go of copies", StatusCode.IN_PROGRESS
     AWAITING_COPIES = "waiting for copies", StatusCode.IN_PROGRESS
     RESTARTING = "restarting", StatusCode.IN_PROGRESS
     RENEWING_COPIES = "renewing copies", StatusCode.IN_PROGRESS
@@ -83,7 +83,7 @@ TABLE: Final = (
     Row(P.WAITING, H.TURN_TO_MOVE, P.RESERVING, "an executor at the destination is looked for"),
     Row(P.WAITING, H.TURN_TO_RESTART, P.RESTARTING, "the executor ends when no task runs on it"),
     Row(P.WAITING, H.TURN_TO_AWAIT_COPIES, P.AWAITING_COPIES, "the executor works on until they are"),
-    Row(P.WAITING, H.TURN_TO_RESTART_COPIES, P.LETTING_GO, "the copies are let go of"),
+    Row(P.WAITING, H.TURN_TO_RESTART_COPIES, P.CLOSING_COPIES, "the copies are let go of"),
     Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned again"),
     Row(P.WAITING, H.TURN_TO_DRAIN, P.EMPTYING, "tasks and copies leave the host, warm, and none come"),
     Row(P.WAITING, H.TURN_TO_OPEN, P.OPENING, "tasks and copies may come to the host"),
@@ -116,8 +116,8 @@ TABLE: Final = (
         "nothing: the executor works on; or the tasks run elsewhere, or on an executor that came too late",
     ),
     Row(P.RESTARTING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
-    Row(P.LETTING_GO, H.COPIES_GONE, P.RENEWING_COPIES, "the copies are made again where they were"),
-    Row(P.LETTING_GO, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are made again"),
+    Row(P.CLOSING_COPIES, H.COPIES_GONE, P.RENEWING_COPIES, "the copies are made again where they were"),
+    Row(P.CLOSING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are made again"),
     Row(P.RENEWING_COPIES, H.IN_FORCE, P.DONE, "nothing"),
     Row(P.RENEWING_COPIES, H.NO_PLAN, P.FAILED, "the last plan stays in force"),
     Row(P.RENEWING_COPIES, H.DESTINATION_LOST, P.FAILED, "the copies are where the plan has them"),

@@ -16,13 +16,13 @@ from mooring.placement import StatusCode
 class SavedProgress:
     """The progress of a request that is under way: the label of its phase, and its source and destination executor.
 
-    `processors` are those that the request was about when it began; the JSON calls them `beside`. `sharing` are those
-    that shared tasks with them at that time.
+    `processors` are those that the request was about when it began. `sharing` are those that shared tasks with them at
+    that time. The JSON calls the destination `executor`, and the processors `beside`.
     """
 
     phase: str
     source: str
-    executor: str
+    destination: str
     processors: frozenset[str] = frozenset()
     sharing: frozenset[str] = frozenset()
 
@@ -53,17 +53,17 @@ class OperatorOverrides:
     """What holds in one attempt at one application; empty where operators have requested nothing.
 
     `stopped` are the processors whose standbys are stopped. `spare` are the processors that moves have left without
-    tasks. `carriers` maps processors to their executor, where that executor has several processors. `under_way` maps
-    the uuid of a request to its progress. `done` maps the uuid of a request to its final answer, while that answer may
-    not be written yet. `drained` are the hosts that operators want empty. `pinned` maps a standby of a processor, such
-    as 4-0, to the location that an operator wants for it. `loans` are the tasks that are lent.
+    tasks. `carriers` maps processors to their executor, where that executor has several processors. `saved_progress`
+    maps the uuid of a request that is under way to its progress. `done` maps the uuid of a request to its final answer,
+    while that answer may not be written yet. `drained` are the hosts that operators want empty. `pinned` maps a standby
+    of a processor, such as 4-0, to the location that an operator wants for it. `loans` are the tasks that are lent.
     """
 
     application: str = ""
     stopped: frozenset[str] = frozenset()
     spare: frozenset[str] = frozenset()
     carriers: Mapping[str, str] = field(default_factory=dict)
-    under_way: Mapping[str, SavedProgress] = field(default_factory=dict)
+    saved_progress: Mapping[str, SavedProgress] = field(default_factory=dict)
     done: Mapping[str, FinalAnswer] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
     pinned: Mapping[str, str] = field(default_factory=dict)
@@ -87,11 +87,11 @@ class OperatorOverrides:
                     uuid: {
                         "phase": progress.phase,
                         "source": progress.source,
-                        "executor": progress.executor,
+                        "executor": progress.destination,
                         "beside": sorted(progress.processors, key=natural_order),
                         "sharing": sorted(progress.sharing, key=natural_order),
                     }
-                    for uuid, progress in self.under_way.items()
+                    for uuid, progress in self.saved_progress.items()
                 },
                 "done": {
                     uuid: {"status": answer.status, "message": answer.message} for uuid, answer in self.done.items()

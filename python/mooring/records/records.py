@@ -37,10 +37,10 @@ class Remembered:
 
 
 class ReadRecords(ABC):
-    """The part of the records that is read, by clients and by a new agent. `say` is called for ignored records."""
+    """The part of the records that is read, by clients and by a new agent. `warn` is called for ignored records."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
 
     @abstractmethod
     def job_models(self) -> dict[int, bytes]:
@@ -71,7 +71,7 @@ class ReadRecords(ABC):
             try:
                 return job_model_from_json(text)
             except InvalidJobModelError as damage:
-                self._say(f"job model {version} of the last run is ignored: {damage}")
+                self._warn(f"job model {version} of the last run is ignored: {damage}")
         return None
 
     def _state_bytes(self) -> dict[str, int]:
@@ -82,7 +82,7 @@ class ReadRecords(ABC):
             actives = [task for task in tasks if task.get("mode") != "Standby"]
             return {task["name"]: task["local-bytes"] for task in actives if isinstance(task["local-bytes"], int)}
         except (AttributeError, ValueError, KeyError, TypeError) as damage:
-            self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
+            self._warn(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
             return {}
 
     def _overrides(self) -> OperatorOverrides:
@@ -93,7 +93,7 @@ class ReadRecords(ABC):
         try:
             return OperatorOverrides.from_json(text)
         except ValueError as damage:
-            self._say(
+            self._warn(
                 "what operators have asked is not known, so all standbys are started, all hosts are open and moves may"
                 f" be undone: the record is damaged: {damage}"
             )
@@ -103,8 +103,8 @@ class ReadRecords(ABC):
 class Records(ReadRecords):
     """The records in any metadata store, each at its key."""
 
-    def __init__(self, store: MetadataStore, say: Callable[[str], None]) -> None:
-        super().__init__(say)
+    def __init__(self, store: MetadataStore, warn: Callable[[str], None]) -> None:
+        super().__init__(warn)
         self._store = store
         self._models = NamespacedMetadataStore(store, JOB_MODELS)
         self._barriers = NamespacedMetadataStore(store, BARRIERS)

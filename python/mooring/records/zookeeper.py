@@ -32,18 +32,18 @@ class ZkRecords(Records):
     def __init__(
         self,
         store: MetadataStore,
-        say: Callable[[str], None],
+        warn: Callable[[str], None],
         connection: ZkConnection,
         root: str,
         term: Term = lambda: None,
     ) -> None:
         """`close` closes `store`. The caller closes the connection, after `close`."""
-        super().__init__(store, say)
+        super().__init__(store, warn)
         self._term = term
-        self._job_models = ZkJobModels(connection, root, say)
-        self._states = ZkBarriers(connection, root, say)
-        self._living = ZkProcessors(connection, root, say)
-        self._places = ZkValues(connection, f"{root}/localityData", say)
+        self._job_models = ZkJobModels(connection, root, warn)
+        self._states = ZkBarriers(connection, root, warn)
+        self._living = ZkProcessors(connection, root, warn)
+        self._places = ZkValues(connection, f"{root}/localityData", warn)
         self._announced: dict[str, str] = {}
 
     def write_job_model(self, model: JobModel) -> None:

@@ -1,6 +1,6 @@
 """The agent's end of the bridge to the driver's JVM, over Py4J.
 
-JSON strings only; docs/internals.md has the forms.
+Each method has the name of the JVM's method, in snake case. JSON strings only; docs/internals.md has the forms.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class JvmBridge:
         """Events that describe the whole state of the application now."""
         return _events(self._call("hello"))
 
-    def poll(self, timeout_ms: int) -> list[Event]:
+    def poll_events(self, timeout_ms: int) -> list[Event]:
         """The new events; waits up to the timeout for the first. The call is also a heartbeat of the agent."""
         return _events(self._call("pollEvents", timeout_ms))
 
-    def offer(self, version: int) -> None:
-        """Offer a version to the executors; a PlanPickedUp event comes for each executor that has it."""
-        self._call("offer", version)
+    def announce(self, version: int) -> None:
+        """Announce a version to the executors; a PlanPickedUp event comes for each executor that has it."""
+        self._call("announce", version)
 
     def publish(self, plan: PublishPlan) -> bool:
         """Put a plan in force from the next batch on; False when the JVM has a newer one."""
@@ -60,11 +60,11 @@ class JvmBridge:
         """End an executor when no task runs on it, within `wait_ms`. Acts once for each request."""
         self._call("restart", request, executor, wait_ms)
 
-    def announce_drains(self, queries: tuple[str | None, ...]) -> None:
+    def request_drains(self, queries: tuple[str | None, ...]) -> None:
         """Tell the driver which queries are to be drained, by names or ids; None is every query."""
         self._call("requestDrains", json.dumps(queries))
 
-    def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
+    def note_drains(self, after: Mapping[str, frozenset[str]]) -> None:
         """Write into the checkpoints of the queries that they are to be drained.
 
         `after` maps the id of a query to the ids of queries that must be drained before it. If a query starts again
@@ -72,7 +72,7 @@ class JvmBridge:
         """
         self._call("noteDrains", json.dumps({query: sorted(others) for query, others in after.items()}))
 
-    def end_query(self, query: str, how: str, zero_input: bool) -> None:
+    def end(self, query: str, how: str, zero_input: bool) -> None:
         """Drain a query (`how` is DRAIN) or stop it (`how` is a StopMode's value); events report the progress.
 
         With `zero_input`, a query that is held at its start reads no input at all. A second call does nothing.
@@ -93,29 +93,29 @@ class JvmBridge:
             for form in json.loads(self._call("queries"))
         )
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         """Write a warning into the driver's log."""
         self._call("warn", message)
 
-    def say_of_trouble(self, message: str) -> None:
+    def warn_unless_ending(self, message: str) -> None:
         """Write a warning of trouble around the application, such as with a store; INFO while the application ends."""
         self._call("warnUnlessEnding", message)
 
-    def inform(self, message: str) -> None:
+    def info(self, message: str) -> None:
         """Write a line at level INFO into the driver's log."""
         self._call("info", message)
 
-    def lead(self, standing: Standing, said_at: float) -> bool:
+    def report_standing(self, standing: Standing, said_at: float) -> bool:
         """Report what is known of the election at `said_at` (seconds since 1970); False when this driver has lost."""
         return bool(self._call("reportStanding", json.dumps(standing.as_json(said_at))))
 
-    def leave(self, text: str) -> None:
-        """Leave a text for the next agent of this driver."""
-        self._call("keepForNextAgent", text)
+    def keep_for_next_agent(self, name: str, text: str) -> None:
+        """Keep a text for the next agent of this driver, in place of an earlier text of this name."""
+        self._call("keepForNextAgent", name, text)
 
-    def inherit(self) -> str:
-        """The text that an agent before this one left; empty for the first."""
-        return str(self._call("fromEarlierAgent"))
+    def from_earlier_agent(self, name: str) -> str:
+        """The text of this name that an earlier agent has kept; empty where there is none."""
+        return str(self._call("fromEarlierAgent", name))
 
     def metrics(self, values: Mapping[str, float]) -> None:
         """Set all gauges of the agent in Spark's metrics system; gauges that are not in `values` are removed."""

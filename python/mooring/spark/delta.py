@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from mooring.checkpoint.catalogue import is_path
+from mooring.checkpoint.catalogue_rows import is_path
 from mooring.errors import AgentError
 from mooring.spark.delta_kernel import KernelAppends, Row
 
@@ -34,9 +34,9 @@ _TABLE_PROPERTIES: Final = {  # Delta keeps a log for weeks, which takes long to
 class DeltaTables:
     """Delta tables, each named by its path or by its name in a catalog. Jobs run one at a time, in their own pool."""
 
-    def __init__(self, jvm: Any, say: Callable[[str], None] = lambda text: None) -> None:
-        """`jvm` is Py4J's view of the driver; `say` gets a line when a table is written at more cost than usual."""
-        self._jvm, self._say = jvm, say
+    def __init__(self, jvm: Any, warn: Callable[[str], None] = lambda text: None) -> None:
+        """`jvm` is Py4J's view of the driver; `warn` gets a line when a table is written at more cost than usual."""
+        self._jvm, self._warn = jvm, warn
         self._kernel_failures: dict[str, int] = {}  # table -> how often in a row
         self._opened_session: Any = None
         self._kernel: KernelAppends | None = None
@@ -78,7 +78,9 @@ class DeltaTables:
             self._kernel = None
             self._kernel_failures[table] = self._kernel_failures.get(table, 0) + 1
             if self._kernel_failures[table] == _KERNEL_TRIES:
-                self._say(f"the catalogue {table} is written by Spark from now on, at more cost ({_first_line(fault)})")
+                self._warn(
+                    f"the catalogue {table} is written by Spark from now on, at more cost ({_first_line(fault)})"
+                )
             return False
         self._kernel_failures.pop(table, None)
         return True

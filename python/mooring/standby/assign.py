@@ -83,16 +83,16 @@ def assign_standbys(
 def _processors_by_location(problem: Problem) -> dict[int, list[int]]:
     """Location to the processors there that may hold copies."""
     processors_at: dict[int, list[int]] = {}
-    for p, place in enumerate(problem.place):
-        processors_at.setdefault(place, []).append(p)
+    for p, location in enumerate(problem.location):
+        processors_at.setdefault(location, []).append(p)
     return processors_at
 
 
 def _place_pinned(plan: CopyPlan, processors_at: Mapping[int, list[int]]) -> None:
     """Place pinned copies at their locations: on the processor that has the copy, else on the lightest one there."""
-    for task, places in enumerate(plan.problem.pinned):
-        for place in places:
-            p = min(processors_at[place], key=lambda p: (not plan.is_at_home(task, p), plan.load[p], p))
+    for task, pinned in enumerate(plan.problem.pinned):
+        for location in pinned:
+            p = min(processors_at[location], key=lambda p: (not plan.is_at_home(task, p), plan.load[p], p))
             if plan.lacks(task) and plan.admits(task, p):
                 plan.put(task, p)
 
@@ -122,11 +122,11 @@ def _place_missing(plan: CopyPlan, processors_at: Mapping[int, list[int]]) -> No
     total = sum(plan.wanted[t] * weight for t, weight in enumerate(problem.weight))
     share = -(-total // max(1, len(problem.processors)))
     lightest = Lightest(plan)
-    for task in sorted(range(len(problem.tasks)), key=lambda t: (-problem.weight[t], problem.active_place[t], t)):
-        for place in problem.warm[task]:
-            if plan.lacks(task) and place in processors_at:
-                p = min(processors_at[place], key=lambda p: (plan.load[p], p))
+    for task in sorted(range(len(problem.tasks)), key=lambda t: (-problem.weight[t], problem.active_location[t], t)):
+        for location in problem.warm[task]:
+            if plan.lacks(task) and location in processors_at:
+                p = min(processors_at[location], key=lambda p: (plan.load[p], p))
                 if plan.load[p] + problem.weight[task] <= share and plan.admits(task, p):
                     lightest.put(task, p)
         while plan.lacks(task):
-            lightest.place(task)
+            lightest.put_anywhere(task)

@@ -15,13 +15,13 @@ Transfer = tuple[int, int, int]
 
 def shortest_chain(
     starts: Sequence[int],
-    offers: Callable[[int], Iterable[tuple[int, int]]],
+    possible_transfers: Callable[[int], Iterable[tuple[int, int]]],
     is_end: Callable[[int], bool],
 ) -> list[Transfer]:
     """The shortest chain from a start to an end, last transfer first. Empty when there is none.
 
-    `offers(p)` lists what p can give, and to which processor: (thing, q). It may leave out a q that it has named
-    before, because the search visits each q once.
+    `possible_transfers(p)` lists what p can give, and to which processor: (thing, q). It may leave out a q that it
+    has named before, because the search visits each q once.
 
     The transfers of a shortest chain do not disturb each other. Suppose that two of them move the same thing, and that
     the first stands in the way of the second. Then one transfer could do the work of both, and the chain would not be
@@ -32,7 +32,7 @@ def shortest_chain(
     queue = deque(starts)
     while queue:
         p = queue.popleft()
-        for thing, q in offers(p):
+        for thing, q in possible_transfers(p):
             if q in reached:
                 continue
             reached.add(q)

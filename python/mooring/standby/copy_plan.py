@@ -33,13 +33,13 @@ class CopyPlan:
 
     def put(self, task: int, p: int) -> None:
         """Give p a copy of the task. The caller has checked that `admits` is true."""
-        self.at[task][self.problem.place[p]] = p
+        self.at[task][self.problem.location[p]] = p
         self.held[p][task] = None
         self.load[p] += self.problem.weight[task]
 
     def take(self, task: int, p: int) -> None:
         """Take p's copy of the task away."""
-        del self.at[task][self.problem.place[p]]
+        del self.at[task][self.problem.location[p]]
         del self.held[p][task]
         self.load[p] -= self.problem.weight[task]
 
@@ -54,22 +54,24 @@ class CopyPlan:
 
     def admits(self, task: int, p: int, leaving: int | None = None) -> bool:
         """Whether the rules let p hold one more copy of the task, or the copy that leaves the location `leaving`."""
-        place = self.problem.place[p]
-        return self.place_admits(task, place, leaving) and self.zone_admits(task, self.problem.zone[place], leaving)
+        location = self.problem.location[p]
+        return self.location_admits(task, location, leaving) and self.zone_admits(
+            task, self.problem.zone[location], leaving
+        )
 
-    def place_admits(self, task: int, place: int, leaving: int | None = None) -> bool:
+    def location_admits(self, task: int, location: int, leaving: int | None = None) -> bool:
         """Whether neither the active nor another copy of the task is at this location."""
-        return place != self.problem.active_place[task] and (place == leaving or place not in self.at[task])
+        return location != self.problem.active_location[task] and (location == leaving or location not in self.at[task])
 
     def zone_admits(self, task: int, zone: int, leaving: int | None = None) -> bool:
         """Whether one more copy of the task may be in this zone, given the zones of its other copies."""
         zone_of = self.problem.zone
         used = {self.problem.active_zone(task)}
         sharing = 0
-        for place in self.at[task]:
-            if place != leaving:
-                sharing += zone_of[place] in used
-                used.add(zone_of[place])
+        for location in self.at[task]:
+            if location != leaving:
+                sharing += zone_of[location] in used
+                used.add(zone_of[location])
         return zone not in used or sharing < self.may_share[task]
 
     def is_at_home(self, task: int, p: int) -> bool:
@@ -78,7 +80,7 @@ class CopyPlan:
 
     def is_pinned(self, task: int, p: int) -> bool:
         """Whether an operator wants a copy of the task at the location of p. Such a copy does not move."""
-        return self.problem.place[p] in self.problem.pinned[task]
+        return self.problem.location[p] in self.problem.pinned[task]
 
     def vacant_homes(self, task: int) -> list[int]:
         """The processors that had a copy of the task in the previous plan and have none now."""

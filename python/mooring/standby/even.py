@@ -35,11 +35,11 @@ def bring_home(plan: CopyPlan) -> None:
         pass
 
 
-class _Offers:
+class _PossibleTransfers:
     """What each processor can give, and to which processor, during one search for a chain.
 
-    Each processor is at most once the destination of an offer. With `only_free`, only transfers that cost no further
-    move are offered: a copy that is not at home may go to any processor, and any copy may go to a processor that had a
+    Each processor is at most once the destination of a transfer. With `only_free`, only transfers that cost no further
+    move are possible: a copy that is not at home may go to any processor, and any copy may go to a processor that had a
     copy of the same task.
     """
 
@@ -50,21 +50,21 @@ class _Offers:
         problem = plan.problem
         self._left: dict[int, dict[int, list[int]]] = {}  # zone to location to the processors not named yet
         for p in sorted(range(len(plan.load)), key=plan.load.__getitem__):
-            place = problem.place[p]
-            self._left.setdefault(problem.zone[place], {}).setdefault(place, []).append(p)
+            location = problem.location[p]
+            self._left.setdefault(problem.zone[location], {}).setdefault(location, []).append(p)
 
     def __call__(self, p: int) -> Iterator[tuple[int, int]]:
-        plan, place = self._plan, self._plan.problem.place[p]
+        plan, location = self._plan, self._plan.problem.location[p]
         for task in [task for task in plan.held[p] if not plan.is_pinned(task, p)]:
             if self._only_free and plan.is_at_home(task, p):
                 for home in plan.problem.homes[task]:
-                    if home not in self._named and task not in plan.held[home] and plan.admits(task, home, place):
+                    if home not in self._named and task not in plan.held[home] and plan.admits(task, home, location):
                         self._named.add(home)
                         yield task, home
                 continue
             for zone, locations in list(self._left.items()):
-                if plan.zone_admits(task, zone, place):
-                    for other in [other for other in locations if plan.place_admits(task, other, place)]:
+                if plan.zone_admits(task, zone, location):
+                    for other in [other for other in locations if plan.location_admits(task, other, location)]:
                         for q in locations.pop(other):
                             yield task, q
                 if not locations:
@@ -89,7 +89,7 @@ def _chain(plan: CopyPlan, high: int, least: int, most: int, only_free: bool) ->
     starts = [p for p, carried in enumerate(load) if carried == high]
     if not starts or not any(least <= carried <= most for carried in load):
         return []
-    return shortest_chain(starts, _Offers(plan, only_free), lambda q: least <= load[q] <= most)
+    return shortest_chain(starts, _PossibleTransfers(plan, only_free), lambda q: least <= load[q] <= most)
 
 
 def _carry_out(plan: CopyPlan, chain: list[Transfer]) -> bool:
@@ -101,7 +101,7 @@ def _carry_out(plan: CopyPlan, chain: list[Transfer]) -> bool:
     """
     done: list[Transfer] = []
     for task, p, q in chain:
-        if not plan.admits(task, q, leaving=plan.problem.place[p]):
+        if not plan.admits(task, q, leaving=plan.problem.location[p]):
             for moved, source, destination in reversed(done):
                 plan.move(moved, destination, source)
             return False
@@ -115,17 +115,19 @@ def _bring_one_home(plan: CopyPlan, task: int, p: int) -> bool:
 
     A home with at least as many copies as p must give another copy away, down a free chain.
     """
-    load, place = plan.load, plan.problem.place[p]
+    load, location = plan.load, plan.problem.location[p]
     if task not in plan.held[p]:
         return False
     for home in plan.vacant_homes(task):
-        if not plan.admits(task, home, place):
+        if not plan.admits(task, home, location):
             continue
         if load[home] < load[p]:
             plan.move(task, p, home)
             return True
         plan.move(task, p, home)
-        if _carry_out(plan, shortest_chain([home], _Offers(plan, only_free=True), lambda q: load[q] <= load[p])):
+        if _carry_out(
+            plan, shortest_chain([home], _PossibleTransfers(plan, only_free=True), lambda q: load[q] <= load[p])
+        ):
             return True
         plan.move(task, home, p)
     return False

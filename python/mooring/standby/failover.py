@@ -1,4 +1,4 @@
-"""Failover plans: which processors run the tasks of lost processors.
+"""Failover: which processors run the tasks of lost processors.
 
 A task with a living copy starts at one of its copies. So only tasks without a living copy start cold. The survivors'
 load, their own actives and the tasks that they gain, is as even as the copies allow: the highest load is as low as
@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mooring.model import JobModel, LocationId, TaskMode, TaskName, named_place, natural_order
+from mooring.model import JobModel, LocationId, TaskMode, TaskName, named_location, natural_order
 from mooring.standby.chain import shortest_chain
 from mooring.standby.priority_queue import PriorityQueue
 
 
 @dataclass(frozen=True, slots=True)
-class FailoverPlan:
+class NewOwners:
     """The processors that get the tasks of lost processors.
 
     `with_copy` maps a task to a processor that has a living copy of it. `without_copy` maps a task without a living
@@ -32,8 +32,8 @@ class FailoverPlan:
     without_copy: Mapping[TaskName, str | None]
 
 
-def plan_failover(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> FailoverPlan:
-    """The failover plan for the loss of these processors, and of all processors at these locations.
+def choose_new_owners(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> NewOwners:
+    """The new owners after the loss of these processors, and of all processors at these locations.
 
     `model` is the newest job model, with its standbys. Ids and locations that it does not have are ignored.
     """
@@ -41,10 +41,10 @@ def plan_failover(model: JobModel, processors: Collection[str] = (), locations: 
     lost = {
         id
         for id, container in model.containers.items()
-        if id in processors or (named_place(container.location_id) or "") in locations
+        if id in processors or (named_location(container.location_id) or "") in locations
     }
     new_owner = index.new_owners(lost)
-    return FailoverPlan(new_owner, index.cold_starts(lost, new_owner))
+    return NewOwners(new_owner, index.cold_starts(lost, new_owner))
 
 
 def failover_order(model: JobModel) -> dict[TaskName, tuple[str, ...]]:
@@ -72,7 +72,7 @@ def _processors_by_location(model: JobModel) -> list[set[str]]:
     """The processors of each location. A processor without a location is a set of its own."""
     groups: dict[LocationId | None, list[str]] = {}
     for id in sorted(model.containers, key=natural_order):
-        groups.setdefault(named_place(model.containers[id].location_id), []).append(id)
+        groups.setdefault(named_location(model.containers[id].location_id), []).append(id)
     alone = groups.pop(None, [])
     return [set(ids) for ids in groups.values()] + [{id} for id in alone]
 
@@ -80,12 +80,12 @@ def _processors_by_location(model: JobModel) -> list[set[str]]:
 class _Index:
     """The job model, indexed.
 
-    `places` maps processor to location, `tasks` processor to its active tasks, `load` processor to their number, and
+    `locations` maps processor to location, `tasks` processor to its active tasks, `load` processor to their number, and
     `holders` active task to the processors with a copy of it.
     """
 
     def __init__(self, model: JobModel) -> None:
-        self.places = {id: named_place(container.location_id) for id, container in model.containers.items()}
+        self.locations = {id: named_location(container.location_id) for id, container in model.containers.items()}
         self.tasks: dict[str, list[TaskName]] = {}
         self.holders: dict[TaskName, list[str]] = {}
         for id in sorted(model.containers, key=natural_order):
@@ -109,14 +109,14 @@ class _Index:
 
     def cold_starts(self, lost: Collection[str], new_owner: Mapping[TaskName, str]) -> dict[TaskName, str | None]:
         """Each other task of the lost processors to the processor that gets it; None when no processor survives."""
-        survivors = sorted((id for id in self.places if id not in lost), key=natural_order)
+        survivors = sorted((id for id in self.locations if id not in lost), key=natural_order)
         load = Counter(new_owner.values())
         load.update({id: self.load[id] for id in survivors})
         by_load = PriorityQueue(range(len(survivors)), lambda n: (load[survivors[n]],))
         without: dict[TaskName, str | None] = {}
         for id in sorted(lost, key=natural_order):
-            place = self.places[id]
-            near = [p for p in survivors if place and self.places[p] == place]
+            location = self.locations[id]
+            near = [p for p in survivors if location and self.locations[p] == location]
             for task in self.tasks[id]:
                 if task in new_owner:
                     continue
@@ -146,19 +146,22 @@ def _spread(choices: Mapping[TaskName, Sequence[str]], load: Mapping[str, int]) 
         given[p][t] = None
         carried[p] += 1
 
-    def offers(p: int) -> Iterator[tuple[int, int]]:
+    def possible_transfers(p: int) -> Iterator[tuple[int, int]]:
         return ((t, number[q]) for t in given[p] for q in choices[names[t]])
 
-    while any([_give_one_away(giver, offers, given, carried) for giver in range(len(processors))]):
+    while any([_give_one_away(giver, possible_transfers, given, carried) for giver in range(len(processors))]):
         pass
     return {names[t]: processors[p] for p, tasks in enumerate(given) for t in tasks}
 
 
 def _give_one_away(
-    giver: int, offers: Callable[[int], Iterator[tuple[int, int]]], given: list[dict[int, None]], carried: list[int]
+    giver: int,
+    possible_transfers: Callable[[int], Iterator[tuple[int, int]]],
+    given: list[dict[int, None]],
+    carried: list[int],
 ) -> bool:
     """Carry out a chain of transfers from the giver to a processor with at least two tasks fewer, if there is one."""
-    chain = shortest_chain([giver], offers, lambda q: carried[q] <= carried[giver] - 2)
+    chain = shortest_chain([giver], possible_transfers, lambda q: carried[q] <= carried[giver] - 2)
     for t, p, q in chain:
         del given[p][t]
         given[q][t] = None

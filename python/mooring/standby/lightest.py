@@ -15,25 +15,25 @@ class Lightest:
     def __init__(self, plan: CopyPlan) -> None:
         self._plan = plan
         problem = plan.problem
-        self._zone = [problem.zone[place] for place in problem.place]
+        self._zone = [problem.zone[location] for location in problem.location]
         self._in_zone = {
             zone: PriorityQueue((p for p, its_zone in enumerate(self._zone) if its_zone == zone), self._key)
             for zone in sorted(problem.open_zones)
         }
         self._zones = PriorityQueue(self._in_zone, self._key_of_zone)
 
-    def place(self, task: int) -> int:
+    def put_anywhere(self, task: int) -> int:
         """Give one more copy of the task to the lightest processor that may hold it, and return that processor.
 
         The zone whose lightest processor is the lightest of all is tried first.
         """
         plan = self._plan
-        place = plan.problem.place
+        location = plan.problem.location
         full: set[int] = set()
         while True:
             zone = self._zones.first(lambda zone: zone not in full and plan.zone_admits(task, zone))
             assert zone is not None, "a plan that keeps the rules can be completed"
-            p = self._in_zone[zone].first(lambda p: plan.place_admits(task, place[p]))
+            p = self._in_zone[zone].first(lambda p: plan.location_admits(task, location[p]))
             if p is not None:
                 self.put(task, p)
                 return p

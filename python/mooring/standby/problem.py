@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mooring.errors import InvalidGroupingError
-from mooring.model import JobModel, LocationId, TaskModel, TaskName, named_place, natural_order, standby_name
+from mooring.model import JobModel, LocationId, TaskModel, TaskName, named_location, natural_order, standby_name
 
 NOWHERE: Final = -1
 """The number for a location that is not known, and for a processor that may not hold copies."""
@@ -21,11 +21,12 @@ NOWHERE: Final = -1
 class Problem:
     """The active tasks, and the processors that may hold copies of them.
 
-    `tasks`, `processors` and `places` are lists of names; a position in a list is the number of that task, processor
-    or location. `place[p]` is the location of processor p, `busy[p]` its number of active tasks. `zone[place]` is the
-    zone of a location. `open_places` are the locations with a processor that may hold copies, `open_zones` their zones.
+    `tasks`, `processors` and `location_names` are lists of names; a position in a list is the number of that task,
+    processor or location. `location[p]` is the location of processor p, `busy[p]` its number of active tasks.
+    `zone[location]` is the zone of a location. `open_locations` are the locations with a processor that may hold
+    copies, `open_zones` their zones.
 
-    For task t: `active_place[t]` is the location of its active, or NOWHERE. `gets_no_copies[t]` is true when its
+    For task t: `active_location[t]` is the location of its active, or NOWHERE. `gets_no_copies[t]` is true when its
     standbys are stopped. `weight[t]` is at least 1. `homes[t]` are the processors that had a copy of t and are still at
     the same location. `warm[t]` are other locations where state of t was last. `pinned[t]` maps locations where an
     operator wants a copy of t to the number of that replica. `leaves[t]` are the homes whose replica is pinned to
@@ -34,13 +35,13 @@ class Problem:
 
     tasks: Sequence[TaskModel]
     processors: Sequence[str]
-    places: Sequence[LocationId]
-    place: Sequence[int]
+    location_names: Sequence[LocationId]
+    location: Sequence[int]
     zone: Sequence[int]
     busy: Sequence[int]
-    open_places: frozenset[int]
+    open_locations: frozenset[int]
     open_zones: frozenset[int]
-    active_place: Sequence[int]
+    active_location: Sequence[int]
     gets_no_copies: Sequence[bool]
     weight: Sequence[int]
     homes: Sequence[Sequence[int]]
@@ -53,9 +54,9 @@ class Problem:
 
         0 when the task gets no copies, and when the location of its active is not known.
         """
-        if self.gets_no_copies[task] or self.active_place[task] == NOWHERE:
+        if self.gets_no_copies[task] or self.active_location[task] == NOWHERE:
             return 0
-        return len(self.open_places - {self.active_place[task]})
+        return len(self.open_locations - {self.active_location[task]})
 
     def zones_for(self, task: int) -> int:
         """How many open zones there are besides the zone of the task's active."""
@@ -63,8 +64,8 @@ class Problem:
 
     def active_zone(self, task: int) -> int:
         """The zone of the task's active; NOWHERE when its location is not known."""
-        place = self.active_place[task]
-        return NOWHERE if place == NOWHERE else self.zone[place]
+        location = self.active_location[task]
+        return NOWHERE if location == NOWHERE else self.zone[location]
 
 
 def problem_of(
@@ -81,29 +82,32 @@ def problem_of(
     Raises InvalidGroupingError for a task that is active twice and for a negative weight.
     """
     owner = _owner_of_each_active(model)
-    location = {id: named_place(container.location_id) for id, container in model.containers.items()}
-    places = sorted({place for place in location.values() if place}, key=natural_order)
-    number = {place: n for n, place in enumerate(places)}
-    zone_names = sorted({zones.get(place, "") for place in places}, key=natural_order)
-    zone_of = [zone_names.index(zones.get(place, "")) for place in places]
+    location_by_id = {id: named_location(container.location_id) for id, container in model.containers.items()}
+    location_names = sorted({location for location in location_by_id.values() if location}, key=natural_order)
+    number = {location: n for n, location in enumerate(location_names)}
+    zone_names = sorted({zones.get(location, "") for location in location_names}, key=natural_order)
+    zone_of = [zone_names.index(zones.get(location, "")) for location in location_names]
     tasks = sorted((task for task, _ in owner.values()), key=lambda task: natural_order(task.task_name))
     processors = sorted(
-        (id for id, place in location.items() if place and (may_hold is None or id in may_hold)), key=natural_order
+        (id for id, location in location_by_id.items() if location and (may_hold is None or id in may_hold)),
+        key=natural_order,
     )
-    place_of = [number[located] for located in map(location.__getitem__, processors) if located]
-    open_places = frozenset(place_of)
-    pinned_of = [_pinned_places(pinned.get(task.task_name, {}), number, open_places) for task in tasks]
-    homes, warm, leaves = _where_state_is(tasks, processors, place_of, number, pinned_of, previous)
+    location_of = [number[location] for location in map(location_by_id.__getitem__, processors) if location]
+    open_locations = frozenset(location_of)
+    pinned_of = [_pinned_locations(pinned.get(task.task_name, {}), number, open_locations) for task in tasks]
+    homes, warm, leaves = _where_state_is(tasks, processors, location_of, number, pinned_of, previous)
     return Problem(
         tasks=tasks,
         processors=processors,
-        places=places,
-        place=place_of,
+        location_names=location_names,
+        location=location_of,
         zone=zone_of,
         busy=[len(model.containers[id].actives) for id in processors],
-        open_places=open_places,
-        open_zones=frozenset(zone_of[place] for place in open_places),
-        active_place=[number[place] if (place := location[owner[task.task_name][1]]) else NOWHERE for task in tasks],
+        open_locations=open_locations,
+        open_zones=frozenset(zone_of[location] for location in open_locations),
+        active_location=[
+            number[location] if (location := location_by_id[owner[task.task_name][1]]) else NOWHERE for task in tasks
+        ],
         gets_no_copies=[owner[task.task_name][1] in stopped for task in tasks],
         weight=_weigh(tasks, weights),
         homes=homes,
@@ -113,15 +117,15 @@ def problem_of(
     )
 
 
-def _pinned_places(
-    wanted: Mapping[int, str], number: Mapping[LocationId, int], open_places: Collection[int]
+def _pinned_locations(
+    wanted: Mapping[int, str], number: Mapping[LocationId, int], open_locations: Collection[int]
 ) -> dict[int, int]:
     """Location to replica, for the open locations among the wanted ones. Of two replicas, the smaller number counts."""
     found: dict[int, int] = {}
-    for replica, location in sorted(wanted.items()):
-        place = number.get(LocationId(location), NOWHERE)
-        if place in open_places:
-            found.setdefault(place, replica)
+    for replica, name in sorted(wanted.items()):
+        location = number.get(LocationId(name), NOWHERE)
+        if location in open_locations:
+            found.setdefault(location, replica)
     return found
 
 
@@ -154,7 +158,7 @@ def _weigh(tasks: Sequence[TaskModel], weights: Mapping[str, int]) -> list[int]:
 def _where_state_is(
     tasks: Sequence[TaskModel],
     processors: Sequence[str],
-    place_of: Sequence[int],
+    location_of: Sequence[int],
     number: Mapping[LocationId, int],
     pinned: Sequence[Mapping[int, int]],
     previous: JobModel | None,
@@ -168,22 +172,22 @@ def _where_state_is(
     of_actives: list[list[int]] = [[] for _ in tasks]
     for id in sorted(previous.containers if previous else (), key=natural_order):
         assert previous is not None
-        place = number.get(named_place(previous.containers[id].location_id) or LocationId(""), NOWHERE)
+        location = number.get(named_location(previous.containers[id].location_id) or LocationId(""), NOWHERE)
         p = number_of.get(id, NOWHERE)
         for task in previous.containers[id].tasks.values():
             t = number_of_task.get(task.standby_of or task.task_name, NOWHERE)
-            if t == NOWHERE or place == NOWHERE:
+            if t == NOWHERE or location == NOWHERE:
                 continue
             if task.standby_of is None:
-                of_actives[t].append(place)
-            elif p != NOWHERE and place_of[p] == place:
+                of_actives[t].append(location)
+            elif p != NOWHERE and location_of[p] == location:
                 homes[t].append(p)
                 if any(
-                    task.task_name == standby_name(task.standby_of, replica) and wanted_at != place
+                    task.task_name == standby_name(task.standby_of, replica) and wanted_at != location
                     for wanted_at, replica in pinned[t].items()
                 ):
                     leaves[t].add(p)
             else:
-                of_copies[t].append(place)
+                of_copies[t].append(location)
     warm = [copies + actives for copies, actives in zip(of_copies, of_actives, strict=True)]
     return [sorted(set(found)) for found in homes], warm, leaves

@@ -79,10 +79,10 @@ def _numbered(
         name = plan.problem.tasks[task].task_name
         free, unnumbered = list(replicas[task]), []
         found: list[tuple[int, int]] = []
-        for place, replica in plan.problem.pinned[task].items():
-            if place in at and replica in free:
+        for location, replica in plan.problem.pinned[task].items():
+            if location in at and replica in free:
                 free.remove(replica)
-                found.append((replica, at[place]))
+                found.append((replica, at[location]))
         for p in sorted(set(at.values()) - {p for _, p in found}):
             processor = plan.problem.processors[p]
             held: Mapping[TaskName, TaskModel] = before[processor].tasks if processor in before else {}
@@ -128,7 +128,7 @@ def _unplaced(problem: Problem, factor: int, numbered: Sequence[Sequence[tuple[i
         for replica in sorted(set(range(factor - 1)) - placed) if not problem.gets_no_copies[t] else ():
             if (name := standby_name(task.task_name, replica)) in names:
                 reason = f'an active task is already named "{name}"'
-            elif problem.active_place[t] == NOWHERE:
+            elif problem.active_location[t] == NOWHERE:
                 reason = "the location of its active is not known"
             else:
                 there = problem.locations_for(t)
@@ -143,9 +143,9 @@ def _sharing_zone(plan: CopyPlan, zones: Mapping[str, str]) -> list[SharedZone]:
     found = []
     for task, at in enumerate(plan.at):
         used = {problem.active_zone(task)}
-        for place in sorted(at):
-            if problem.zone[place] in used:
-                zone = zones.get(problem.places[place], "")
+        for location in sorted(at):
+            if problem.zone[location] in used:
+                zone = zones.get(problem.location_names[location], "")
                 found.append(SharedZone(problem.tasks[task].task_name, zone))
-            used.add(problem.zone[place])
+            used.add(problem.zone[location])
     return found

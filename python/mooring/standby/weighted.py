@@ -41,7 +41,7 @@ def _give_one(plan: CopyPlan, p: int) -> bool:
         for q in by_load:
             if plan.load[p] - plan.load[q] < 2 * weight[task]:
                 break
-            if plan.admits(task, q, plan.problem.place[p]):
+            if plan.admits(task, q, plan.problem.location[p]):
                 plan.move(task, p, q)
                 return True
     return False
@@ -54,7 +54,7 @@ def _receive_one(plan: CopyPlan, q: int) -> bool:
         if plan.load[p] - plan.load[q] < 2:
             return False
         for task in _movable(plan, p):
-            if plan.load[p] - plan.load[q] >= 2 * weight[task] and plan.admits(task, q, plan.problem.place[p]):
+            if plan.load[p] - plan.load[q] >= 2 * weight[task] and plan.admits(task, q, plan.problem.location[p]):
                 plan.move(task, p, q)
                 return True
     return False

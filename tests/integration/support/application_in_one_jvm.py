@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mooring import configure
 from mooring.jar import jar_path
 from mooring.testing.events import START_MS, utc
+from mooring.testing.processes import descendants
 from tests.integration.support.queries_with_pending_output import EVENTS
 from tests.integration.support.short_lived_settings import SHORT_LIVED
 
@@ -57,6 +58,11 @@ def application(
         yield session
     finally:
         session.stop()
+
+
+def own_agents() -> list[int]:
+    """The process ids of the living agents of this process's application."""
+    return [child.pid for child in descendants(os.getpid()) if child.option("-m") == "mooring.agent"]
 
 
 def start_jvm_without_settings() -> None:

@@ -129,13 +129,13 @@ class Store:
             self._jvm.scala.Option.apply(self.counts[version] if is_counted else None),
             scala_object(self._jvm, "scala.package").Nil(),
         )
-        assert self._copy.bringTo(copied)
+        assert self._copy.advanceOrOpen(copied)
 
     def keep_snapshots(self, host_files: Any) -> None:
         """Let the host keep all archives of the checkpoint."""
         for archive in self.checkpoint.glob("*.zip"):
             path = self._jvm.org.apache.hadoop.fs.Path(archive.as_uri())
-            host_files.take(archive.name, path.getFileSystem(self._access.hadoopConf()).open(path))
+            host_files.keepStream(archive.name, path.getFileSystem(self._access.hadoopConf()).open(path))
 
     def upload_snapshot(self) -> None:
         """Run the owner's maintenance, as every minute. Later changelogs name no version before the snapshot."""

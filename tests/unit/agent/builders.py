@@ -9,7 +9,7 @@ from mooring.agent.core import decide
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.state.fleet_parts import PlacementSettings, Timing
 from mooring.model import events
-from mooring.model.orders import OfferVersion, Order, PublishPlan, SaveBarrier, SaveJobModel
+from mooring.model.orders import AnnounceVersion, Order, PublishPlan, SaveBarrier, SaveJobModel
 
 TIMING = Timing(debounce_ms=3_000, rebind_timeout_ms=60_000, first_plan_wait_ms=10_000)
 
@@ -25,12 +25,12 @@ class Story:
     """Executors that live and do not take up new versions; the others do at once."""
 
     def take(self, event: events.Event) -> list[Order]:
-        self.state, wanted = decide(self.state, event)
-        self.orders += wanted
-        for offer in [order for order in wanted if isinstance(order, OfferVersion)]:
+        self.state, new_orders = decide(self.state, event)
+        self.orders += new_orders
+        for announced in [order for order in new_orders if isinstance(order, AnnounceVersion)]:
             for executor in sorted(self.state.fleet.executors.keys() - self.silent):
-                wanted = [*wanted, *self.take(events.PlanPickedUp(self.now_ms, executor, offer.version))]
-        return wanted
+                new_orders = [*new_orders, *self.take(events.PlanPickedUp(self.now_ms, executor, announced.version))]
+        return new_orders
 
     def after(self, milliseconds: int) -> list[Order]:
         self.now_ms += milliseconds

@@ -35,9 +35,9 @@ class Bridge:
         self.running: tuple[RunningQuery, ...] = ()
 
     def hello(self) -> list[events.Event]:
-        return self.poll(0)
+        return self.poll_events(0)
 
-    def poll(self, timeout_ms: int) -> list[events.Event]:
+    def poll_events(self, timeout_ms: int) -> list[events.Event]:
         if not self.news and not self.picked_up:
             raise AgentError("the driver is gone")
         told = [*self.picked_up, *(self.news.pop(0) if self.news else [])]
@@ -45,7 +45,7 @@ class Bridge:
         self.executors |= {event.executor for event in told if isinstance(event, events.ExecutorRegistered)}
         return told
 
-    def offer(self, version: int) -> None:
+    def announce(self, version: int) -> None:
         self.picked_up = [events.PlanPickedUp(0, executor, version) for executor in sorted(self.executors)]
 
     def publish(self, plan: PublishPlan) -> bool:
@@ -56,22 +56,22 @@ class Bridge:
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         raise AssertionError("nobody has asked for that")
 
-    def announce_drains(self, queries: tuple[str | None, ...]) -> None:
+    def request_drains(self, queries: tuple[str | None, ...]) -> None:
         self.drains_asked.append(queries)
 
-    def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
+    def note_drains(self, after: Mapping[str, frozenset[str]]) -> None:
         pass
 
-    def end_query(self, query: str, how: str, zero_input: bool) -> None:
+    def end(self, query: str, how: str, zero_input: bool) -> None:
         self.ended.append((query, how))
 
     def queries(self) -> tuple[RunningQuery, ...]:
         return self.running
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         self.said.append(message)
 
-    def inform(self, message: str) -> None:
+    def info(self, message: str) -> None:
         self.told.append(message)
 
     def metrics(self, values: dict[str, float]) -> None:

@@ -20,7 +20,7 @@ KEPT = OperatorOverrides(
     stopped=frozenset("0"),
     spare=frozenset("1"),
     carriers={"1": "7"},
-    under_way={
+    saved_progress={
         "switching": SavedProgress(Phase.SWITCHING.label, "1", "2"),
         "waiting": SavedProgress(Phase.WARMING_UP.label, "1", "2"),
     },
@@ -38,7 +38,7 @@ def test_all_overrides_hold_for_a_new_agent_of_the_same_attempt() -> None:
 def test_a_later_attempt_fails_requests_that_were_replacing_an_executor_and_begins_the_others_anew() -> None:
     held = overrides_that_hold(Fleet(application=Application("app-1", "2")), KEPT, False)
     assert held.done == {"switching": FAILED_WITH_ITS_ATTEMPT, "answered": FinalAnswer("SUCCEEDED", "done")}
-    assert not held.under_way and not held.carriers
+    assert not held.saved_progress and not held.carriers
 
 
 @pytest.mark.parametrize("follows_another_driver", [False, True])

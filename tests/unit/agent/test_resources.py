@@ -21,10 +21,16 @@ class Bridge:
     def take_reports(self, most: int) -> str:
         return "[]"
 
-    def inform(self, message: str) -> None:
+    def keep_for_next_agent(self, name: str, text: str) -> None:
         pass
 
-    def say(self, message: str) -> None:
+    def from_earlier_agent(self, name: str) -> str:
+        return ""
+
+    def info(self, message: str) -> None:
+        pass
+
+    def warn(self, message: str) -> None:
         raise AssertionError(message)
 
 

@@ -28,17 +28,24 @@ class Bridge:
 
     def __init__(self) -> None:
         self.troubles: queue.Queue[str] = queue.Queue()
+        self.kept: dict[str, str] = {}
+
+    def keep_for_next_agent(self, name: str, text: str) -> None:
+        self.kept[name] = text
+
+    def from_earlier_agent(self, name: str) -> str:
+        return self.kept.get(name, "")
 
     def take_reports(self, most: int) -> str:
         return "[]"
 
-    def inform(self, message: str) -> None:
+    def info(self, message: str) -> None:
         pass
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         self.troubles.put(message)
 
-    def say_of_trouble(self, message: str) -> None:
+    def warn_unless_ending(self, message: str) -> None:
         self.troubles.put(message)
 
 
@@ -87,3 +94,17 @@ def test_the_records_of_an_application_that_lost_its_directory_are_complete_in_a
     wait_until(lambda: moved.job_models().keys() == {7}, "the job model in the other directory", 10)
     outside.end()
     memory.close(timeout=0.1)
+
+
+def test_an_agent_that_is_started_again_uses_the_store_of_the_one_before_it(bridge: Bridge, tmp_path: Path) -> None:
+    first, second = AgentResources(bridge), AgentResources(bridge)  # type: ignore[arg-type]
+    for resources, name in ((first, "here"), (second, "there")):
+        settings, place = Settings.from_conf({}), str(tmp_path / name)
+        resources.handle(events.ApplicationStarted(1, "app-1", "clicks", {}, "", started_ms=17))
+        records = resources.open_records(settings, place, "app-1", f"/{name}/checkpoint")
+        assert records.recall(5) is not None
+        records.close(timeout=1)
+    assert OwnerNotes(LocalFileTree(str(tmp_path / "here"))).number() == 2, "both agents have taken this directory"
+    assert not (tmp_path / "there").exists() and not (tmp_path / "here" / "application-2").exists()
+    first.end()
+    second.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.agent.counters import Counters
-from mooring.agent.planning.staged_moves import is_settled
+from mooring.agent.planning.moves_in_steps import is_settled
 from mooring.agent.status import status_of
 from mooring.cli.status import as_text
 from mooring.model import events

@@ -24,6 +24,10 @@ def claim(*checkpoints: str, age: float = 1.0, ended: bool = False) -> Claim:
 NOW = 1_000_000.0
 
 
+def works_on_mine(owner: Owner) -> bool:
+    return owner.works_on("mine")
+
+
 def now() -> float:
     return NOW
 
@@ -48,7 +52,7 @@ def not_asked() -> float:
 def test_a_place_is_chosen_by_the_checkpoint_without_a_look_at_the_clock(
     places: list[Claim | None], chosen: int
 ) -> None:
-    assert choose(places, "mine", not_asked) == chosen
+    assert choose(places, works_on_mine, not_asked) == chosen
 
 
 @pytest.mark.parametrize(
@@ -63,7 +67,7 @@ def test_a_place_is_chosen_by_the_checkpoint_without_a_look_at_the_clock(
     ],
 )
 def test_a_place_of_other_checkpoints_is_free_once_its_owner_is_silent(places: list[Claim | None], chosen: int) -> None:
-    assert choose(places, "mine", now) == chosen
+    assert choose(places, works_on_mine, now) == chosen
 
 
 def test_a_trailing_slash_makes_no_other_checkpoint() -> None:
@@ -101,6 +105,13 @@ def test_a_restart_right_after_a_crash_finds_its_records_while_the_note_is_fresh
     start("app-1", "a").put("of a")
     again = start("app-2", "a")
     assert again.store.get("status") == b"of a" and again.told[0][1] is None
+
+
+@pytest.mark.parametrize(("started_ms", "is_same"), [(17, True), (18, False), (0, False)])
+def test_a_driver_is_known_by_its_id_its_host_and_its_start(started_ms: int, is_same: bool) -> None:
+    owner = Owner("app", "host", ("first",), started_ms=started_ms)
+    assert owner.is_of_driver(Owner("app", "host", ("second",), started_ms=17)) is is_same
+    assert not owner.is_of_driver(Owner("app", "another host", ("first",), started_ms=started_ms))
 
 
 def test_another_job_takes_the_place_of_one_that_has_ended(start: Callable[..., App], place: Path) -> None:

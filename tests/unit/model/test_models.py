@@ -12,7 +12,7 @@ from mooring.model import (
     TaskMode,
     TaskModel,
     TaskName,
-    named_place,
+    named_location,
     natural_order,
 )
 
@@ -36,11 +36,11 @@ def test_numbers_of_any_length_are_ordered():
 
 @pytest.mark.parametrize("location", [None, "", "ANY_HOST", ANY_HOST])
 def test_these_locations_name_no_place(location):
-    assert named_place(location) is None
+    assert named_location(location) is None
 
 
 def test_a_location_names_its_place():
-    assert named_place("10.0.0.7") == LocationId("10.0.0.7")
+    assert named_location("10.0.0.7") == LocationId("10.0.0.7")
 
 
 def test_names_are_looked_up_by_plain_text():

@@ -12,23 +12,23 @@ HOSTS = {"0": "a", "1": "b", "2": "c"}
 def model(
     active: Mapping[str, str],
     copies: Mapping[str, tuple[str, ...]] | None = None,
-    places: Mapping[str, str] = HOSTS,
+    locations: Mapping[str, str] = HOSTS,
 ) -> JobModel:
     """Task to its processor, task to the processors with a copy, processor to location."""
-    return model_with(active, copies or {}, places)
+    return model_with(active, copies or {}, locations)
 
 
 def assign(
     active: Mapping[str, str],
     factor: int = 2,
-    places: Mapping[str, str] = HOSTS,
+    locations: Mapping[str, str] = HOSTS,
     before: Mapping[str, tuple[str, ...]] | None = None,
-    old_places: Mapping[str, str] | None = None,
+    old_locations: Mapping[str, str] | None = None,
     **known,
 ) -> Standbys:
     """Assign copies; `before` is task to the processors that had one."""
-    previous = None if before is None else model({}, before, old_places or places)
-    return assign_standbys(model(active, {}, places), factor, previous, **known)
+    previous = None if before is None else model({}, before, old_locations or locations)
+    return assign_standbys(model(active, {}, locations), factor, previous, **known)
 
 
 def copies_of(found: Standbys) -> dict[str, set[str]]:

@@ -54,7 +54,7 @@ def test_a_standby_is_what_its_task_is_in_another_mode_and_says_whose_it_is():
 
 
 def test_processors_at_one_location_hold_no_copies_of_each_other():
-    found = assign({"t": "0"}, places={"0": "a", "1": "a", "2": "b"})
+    found = assign({"t": "0"}, locations={"0": "a", "1": "a", "2": "b"})
     assert copies_of(found) == {"t": {"2"}}
 
 
@@ -65,13 +65,13 @@ def test_a_copy_without_a_location_left_is_reported_and_not_doubled_up():
 
 
 def test_a_task_whose_location_is_not_known_gets_no_copy():
-    found = assign({"t": "0"}, places={"0": "ANY_HOST", "1": "b"})
+    found = assign({"t": "0"}, locations={"0": "ANY_HOST", "1": "b"})
     assert found.unplaced == (Unplaced("t", 0, "the location of its active is not known"),)
 
 
 def test_processors_that_are_not_bound_or_have_no_location_get_no_copies():
-    places = {"0": "a", "1": "b", "2": "", "3": "d"}
-    assert copies_of(assign({"t": "0"}, places=places, may_hold={"0", "2", "3"})) == {"t": {"3"}}
+    locations = {"0": "a", "1": "b", "2": "", "3": "d"}
+    assert copies_of(assign({"t": "0"}, locations=locations, may_hold={"0", "2", "3"})) == {"t": {"3"}}
 
 
 def test_an_active_on_a_processor_that_is_not_bound_has_its_copy_elsewhere():
@@ -85,9 +85,9 @@ def test_a_copy_goes_to_another_zone():
 
 
 def test_with_too_few_zones_every_zone_is_used_and_the_rest_is_reported():
-    places = {str(n): f"h{n}" for n in range(5)}
+    locations = {str(n): f"h{n}" for n in range(5)}
     zones = {"h0": "x", "h1": "x", "h2": "x", "h3": "x", "h4": "y"}
-    found = assign({"t": "0"}, factor=3, places=places, zones=zones)
+    found = assign({"t": "0"}, factor=3, locations=locations, zones=zones)
     assert "4" in copies_of(found)["t"] and len(copies_of(found)["t"]) == 2
     assert found.sharing_zone == (SharedZone("t", "x"),)
 
@@ -115,31 +115,31 @@ def moves(found, before):
 
 
 def test_a_copy_that_moved_without_need_is_brought_home():
-    places = {"0": "x", "1": "x", "2": "y", "3": "z"}
+    locations = {"0": "x", "1": "x", "2": "y", "3": "z"}
     before = {"t0": ("3", "0", "1"), "t1": ("0", "3", "1"), "t2": ("2", "1", "3")}
-    found = assign({"t0": "1", "t1": "0", "t2": "3"}, places=places, before=before)
+    found = assign({"t0": "1", "t1": "0", "t2": "3"}, locations=locations, before=before)
     assert (moves(found, before), sorted(loads(found).values())) == (1, [1, 1, 1])
 
 
 def test_a_copy_comes_home_when_another_can_leave_for_free():
-    places = {"0": "z", "1": "x", "2": "y"}
+    locations = {"0": "z", "1": "x", "2": "y"}
     active = {"t0": "2", "t1": "1", "t2": "1", "t3": "1", "t4": "0", "t5": "0"}
     before = {"t0": ("2",), "t1": ("0",), "t2": ("0",), "t3": ("0",), "t4": ("2",), "t5": ("0",)}
-    found = assign(active, places=places, before=before)
+    found = assign(active, locations=locations, before=before)
     assert (moves(found, before), sorted(loads(found).values())) == (3, [2, 2, 2])
 
 
 def test_a_copy_that_moves_anyway_is_what_makes_room():
-    places = {"0": "z", "1": "y", "2": "x"}
+    locations = {"0": "z", "1": "y", "2": "x"}
     before = {"t0": ("1",), "t1": ("1",), "t2": ("1",), "t3": ("0",)}
-    found = assign({"t0": "2", "t1": "1", "t2": "0", "t3": "0"}, places=places, before=before)
+    found = assign({"t0": "2", "t1": "1", "t2": "0", "t3": "0"}, locations=locations, before=before)
     assert (moves(found, before), sorted(loads(found).values())) == (2, [1, 1, 2])
 
 
 def test_the_copies_of_one_host_are_spread_over_the_others():
-    places = {str(n): f"h{n}" for n in range(11)}
+    locations = {str(n): f"h{n}" for n in range(11)}
     active = {f"t{n}": str(n % 11) for n in range(110)}
-    found = assign(active, places=places)
+    found = assign(active, locations=locations)
     pairs = Counter((active[task], p) for task, held in copies_of(found).items() for p in held)
     assert max(pairs.values()) <= 2
 
@@ -150,16 +150,16 @@ def test_copies_stay_where_they_were():
 
 
 def test_only_the_copies_of_a_lost_processor_move():
-    places = {"0": "a", "1": "b", "2": "c", "3": "d"}
+    locations = {"0": "a", "1": "b", "2": "c", "3": "d"}
     active = {"t0": "0", "t1": "1", "t2": "2"}
     before = {"t0": ("1",), "t1": ("2",), "t2": ("gone",)}
-    found = assign(active, places=places, before=before, old_places=places | {"gone": "e"})
+    found = assign(active, locations=locations, before=before, old_locations=locations | {"gone": "e"})
     assert copies_of(found) == {"t0": {"1"}, "t1": {"2"}, "t2": {"3"}}
 
 
 def test_a_new_copy_goes_to_a_processor_at_the_location_of_the_lost_one():
-    places = {"0": "a", "1": "b", "2": "c", "3": "d"}
-    found = assign({"t": "0"}, places=places, before={"t": ("gone",)}, old_places=places | {"gone": "d"})
+    locations = {"0": "a", "1": "b", "2": "c", "3": "d"}
+    found = assign({"t": "0"}, locations=locations, before={"t": ("gone",)}, old_locations=locations | {"gone": "d"})
     assert copies_of(found) == {"t": {"3"}}
 
 
@@ -170,8 +170,8 @@ def test_a_copy_that_became_active_is_replaced_where_the_active_was():
 
 
 def test_a_copy_on_a_processor_that_changed_its_host_is_not_taken_for_being_there():
-    places = {"0": "a", "1": "new", "2": "b"}
-    found = assign({"t": "0"}, places=places, before={"t": ("1",)}, old_places=HOSTS)
+    locations = {"0": "a", "1": "new", "2": "b"}
+    found = assign({"t": "0"}, locations=locations, before={"t": ("1",)}, old_locations=HOSTS)
     assert copies_of(found) == {"t": {"2"}}  # at "b", where the files are
 
 
@@ -207,52 +207,52 @@ def test_old_standbys_of_tasks_that_ended_and_of_no_task_are_left_out():
 
 
 def test_with_weights_bytes_are_even():
-    places = {str(n): f"h{n}" for n in range(4)}
+    locations = {str(n): f"h{n}" for n in range(4)}
     active = {f"t{n}": str(n % 4) for n in range(40)}
     weights = {task: 1 + n * n for n, task in enumerate(active)}
     carried = Counter()
-    for task, held in copies_of(assign(active, places=places, weights=weights)).items():
+    for task, held in copies_of(assign(active, locations=locations, weights=weights)).items():
         carried.update({p: weights[task] for p in held})
     assert max(carried.values()) <= sum(weights.values()) / 4 + max(weights.values())
 
 
 def test_a_plan_is_left_alone_while_weights_drift():
-    places = {str(n): f"h{n}" for n in range(4)}
+    locations = {str(n): f"h{n}" for n in range(4)}
     active = {f"t{n}": str(n % 4) for n in range(40)}
-    first = assign(active, places=places, weights=dict.fromkeys(active, 100))
+    first = assign(active, locations=locations, weights=dict.fromkeys(active, 100))
     drifted = {task: 100 + n for n, task in enumerate(active)}
     assert assign_standbys(first.model, 2, first.model, weights=drifted) == first
 
 
 def test_a_new_processor_gets_its_share_of_bytes():
-    places = {str(n): f"h{n}" for n in range(4)}
+    locations = {str(n): f"h{n}" for n in range(4)}
     active = {f"t{n}": str(n % 3) for n in range(40)}
     weights = {task: 50 + n for n, task in enumerate(active)}
-    first = assign(active, places={id: places[id] for id in "012"}, weights=weights)
-    found = assign_standbys(model(active, {}, places), 2, first.model, weights=weights)
+    first = assign(active, locations={id: locations[id] for id in "012"}, weights=weights)
+    found = assign_standbys(model(active, {}, locations), 2, first.model, weights=weights)
     carried = sum(weights[task] for task, held in copies_of(found).items() if "3" in held)
     assert carried >= sum(weights.values()) / 4 * 3 / 4
 
 
 def test_a_processor_that_is_too_heavy_is_relieved_though_nobody_is_too_light():
-    places = {str(n): f"h{n}" for n in range(10)}
+    locations = {str(n): f"h{n}" for n in range(10)}
     active = {f"t{n}": str(n % 9) for n in range(100)}
     before = {task: ("9",) if n < 14 else (str((n + 1) % 9),) for n, task in enumerate(active)}
-    found = assign(active, places=places, before=before, weights=dict.fromkeys(active, 7))
+    found = assign(active, locations=locations, before=before, weights=dict.fromkeys(active, 7))
     assert loads(found)["9"] == 11 and moves(found, before) == 3
 
 
 def test_a_processor_that_is_too_light_is_filled_though_nobody_is_too_heavy():
-    places = {str(n): f"h{n}" for n in range(10)}
+    locations = {str(n): f"h{n}" for n in range(10)}
     active = {f"t{n}": str(n % 9) for n in range(90)}
     before = {task: (str((n + 1) % 9),) for n, task in enumerate(active)}
-    found = assign(active, places=places, before=before, weights=dict.fromkeys(active, 7))
+    found = assign(active, locations=locations, before=before, weights=dict.fromkeys(active, 7))
     assert loads(found)["9"] >= 7
 
 
 def test_no_copy_is_lost_where_two_of_a_task_could_go_to_two_processors_at_one_location():
-    places = {"0": "b", "1": "d", "2": "a", "3": "a", "4": "b", "5": "c"}
+    locations = {"0": "b", "1": "d", "2": "a", "3": "a", "4": "b", "5": "c"}
     active = {"t0": "3", "t1": "1", "t2": "3", "t3": "0"}
     before = {"t0": ("0", "1"), "t1": ("0", "5"), "t2": ("0", "1"), "t3": ("0", "1")}
-    found = assign(active, 3, places, before)
+    found = assign(active, 3, locations, before)
     assert found.unplaced == () and {len(held) for held in copies_of(found).values()} == {2}

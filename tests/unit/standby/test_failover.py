@@ -2,66 +2,66 @@
 
 from collections import Counter
 
-from mooring.standby import FailoverPlan, failover_order, plan_failover
+from mooring.standby import NewOwners, choose_new_owners, failover_order
 from tests.unit.standby.builders import model
 
-PLACES = {str(n): f"h{n}" for n in range(4)}
+LOCATIONS = {str(n): f"h{n}" for n in range(4)}
 
 
 def test_nothing_is_lost_nothing_is_taken_over():
-    assert plan_failover(model({"t": "0"}, {"t": ("1",)})) == FailoverPlan({}, {})
+    assert choose_new_owners(model({"t": "0"}, {"t": ("1",)})) == NewOwners({}, {})
 
 
 def test_a_lost_task_goes_to_its_copy():
     plan = model({"t": "0", "u": "1"}, {"t": ("2",), "u": ("2",)})
-    assert plan_failover(plan, processors={"0"}) == FailoverPlan({"t": "2"}, {})
+    assert choose_new_owners(plan, processors={"0"}) == NewOwners({"t": "2"}, {})
 
 
 def test_all_processors_of_a_lost_location_are_lost():
     plan = model({"t": "0", "u": "1"}, {"t": ("2",), "u": ("2",)}, {"0": "a", "1": "a", "2": "b"})
-    assert plan_failover(plan, locations={"a"}) == FailoverPlan({"t": "2", "u": "2"}, {})
+    assert choose_new_owners(plan, locations={"a"}) == NewOwners({"t": "2", "u": "2"}, {})
 
 
 def test_a_copy_that_is_lost_too_is_no_help():
     plan = model({"t": "0", "u": "2"}, {"t": ("1",), "u": ("1",)})
-    assert plan_failover(plan, processors={"0", "1"}) == FailoverPlan({}, {"t": "2"})
+    assert choose_new_owners(plan, processors={"0", "1"}) == NewOwners({}, {"t": "2"})
 
 
 def test_without_a_copy_a_survivor_at_the_same_location_is_next():
-    places = {"0": "a", "1": "b", "2": "a"}
-    plan = model({"t": "0", "u": "2", "v": "2"}, {}, places)
-    assert plan_failover(plan, processors={"0"}).without_copy == {"t": "2"}
+    locations = {"0": "a", "1": "b", "2": "a"}
+    plan = model({"t": "0", "u": "2", "v": "2"}, {}, locations)
+    assert choose_new_owners(plan, processors={"0"}).without_copy == {"t": "2"}
 
 
 def test_tasks_without_a_copy_go_to_the_least_loaded():
-    plan = model({"t": "0", "u": "0", "v": "1"}, {}, PLACES)
-    assert plan_failover(plan, processors={"0"}).without_copy == {"t": "2", "u": "3"}
+    plan = model({"t": "0", "u": "0", "v": "1"}, {}, LOCATIONS)
+    assert choose_new_owners(plan, processors={"0"}).without_copy == {"t": "2", "u": "3"}
 
 
 def test_when_nobody_survives_nobody_takes_over():
     plan = model({"t": "0"}, {"t": ("1",)}, {"0": "a", "1": "b"})
-    assert plan_failover(plan, processors={"0", "1"}) == FailoverPlan({}, {"t": None})
+    assert choose_new_owners(plan, processors={"0", "1"}) == NewOwners({}, {"t": None})
 
 
 def test_the_load_is_spread_over_the_copies():
     # Taking the first choice each time would leave t3 and t4 both on 1.
     copies = {"t1": ("1", "2"), "t2": ("2", "3"), "t3": ("1", "2"), "t4": ("1",)}
-    found = plan_failover(model(dict.fromkeys(copies, "0"), copies, PLACES), processors={"0"})
+    found = choose_new_owners(model(dict.fromkeys(copies, "0"), copies, LOCATIONS), processors={"0"})
     assert sorted(Counter(found.with_copy.values()).values()) == [1, 1, 2]
 
 
 def test_what_survivors_have_already_counts():
-    plan = model({"t": "0", "u": "1", "v": "1"}, {"t": ("1", "2")}, PLACES)
-    assert plan_failover(plan, processors={"0"}).with_copy == {"t": "2"}
+    plan = model({"t": "0", "u": "1", "v": "1"}, {"t": ("1", "2")}, LOCATIONS)
+    assert choose_new_owners(plan, processors={"0"}).with_copy == {"t": "2"}
 
 
 def test_ids_and_locations_that_are_not_known_are_ignored():
-    assert plan_failover(model({"t": "0"}), processors={"9"}, locations={"x", "", "ANY_HOST"}) == FailoverPlan({}, {})
+    assert choose_new_owners(model({"t": "0"}), processors={"9"}, locations={"x", "", "ANY_HOST"}) == NewOwners({}, {})
 
 
 def test_the_order_of_preference_spreads_the_tasks_of_each_location():
     copies = {f"t{n}": ("1", "2", "3") for n in range(6)}
-    order = failover_order(model(dict.fromkeys(copies, "0"), copies, PLACES))
+    order = failover_order(model(dict.fromkeys(copies, "0"), copies, LOCATIONS))
     assert all(set(row) == {"1", "2", "3"} for row in order.values())
     assert Counter(row[0] for row in order.values()) == {"1": 2, "2": 2, "3": 2}
 

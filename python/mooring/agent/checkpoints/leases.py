@@ -21,10 +21,10 @@ class Leases:
     """
 
     def __init__(
-        self, open_tree: Callable[[str], FileTree], say: Callable[[str], None], now_ms: Callable[[], int]
+        self, open_tree: Callable[[str], FileTree], warn: Callable[[str], None], now_ms: Callable[[], int]
     ) -> None:
-        """`open_tree` opens a directory by its path or URI; `say` hears once of a note that can not be written."""
-        self._open_tree, self._say, self._now_ms = open_tree, say, now_ms
+        """`open_tree` opens a directory by its path or URI; `warn` gets one line when a note can not be written."""
+        self._open_tree, self._warn, self._now_ms = open_tree, warn, now_ms
         self._application = ""
         self._held: dict[str, str] = {}  # run of a query -> checkpoint
         self._left: set[str] = set()  # checkpoints whose notes are to go
@@ -34,8 +34,8 @@ class Leases:
         self._has_said = False
         self._thread: threading.Thread | None = None
 
-    def take(self, event: events.Event) -> None:
-        """Hear of queries that start and end. Returns at once."""
+    def handle(self, event: events.Event) -> None:
+        """Handle an event about a checkpoint that is taken or left. Returns at once."""
         match event:
             case events.ApplicationStarted():
                 self._application = event.application
@@ -90,6 +90,6 @@ class Leases:
         except MetadataStoreError as fault:  # the query works all the same, and the next round tries again
             if not self._has_said:
                 self._has_said = True
-                self._say(
+                self._warn(
                     f"it can not be noted that {checkpoint} is in use ({fault}): mooring restore would not refuse it"
                 )

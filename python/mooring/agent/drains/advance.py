@@ -17,12 +17,12 @@ from mooring.agent.drains.drainage import (
     Ending,
 )
 from mooring.agent.drains.events_and_orders import (
-    AnnounceDrains,
     DrainsAsked,
     EndQuery,
-    OweDrains,
+    NoteDrains,
     QueriesSeen,
     RemoveNotifications,
+    RequestDrains,
 )
 from mooring.agent.drains.lost import blocked_by_lost, with_blocked_reported, with_lost
 from mooring.drain import DrainNotification, RunningQuery, drain_order, places
@@ -43,9 +43,9 @@ def advanced(drainage: Drainage, event: Event) -> tuple[Drainage, list[Order]]:
     """The drainage after one event, and the orders in which it results."""
     match event:
         case DrainsAsked():
-            return _announced(_with_asked(drainage, event))
+            return _requested(_with_asked(drainage, event))
         case TerminationAsked():
-            return _announced(replace(drainage, asked=drainage.asked | {ON_SIGTERM}))
+            return _requested(replace(drainage, asked=drainage.asked | {ON_SIGTERM}))
         case DrainOwed():
             return _with_owed(drainage, event), []
         case DrainProgressed():
@@ -84,9 +84,9 @@ def _with_report(drainage: Drainage, report: DrainProgressed) -> Drainage:
     return replace(drainage, known={**drainage.known, report.query: ended})  # it ended before this agent saw it
 
 
-def _announced(drainage: Drainage) -> tuple[Drainage, list[Order]]:
+def _requested(drainage: Drainage) -> tuple[Drainage, list[Order]]:
     drains = {notification.query for notification in drainage.asked if notification.stop is None}
-    return drainage, [AnnounceDrains(tuple(sorted(drains, key=lambda query: query or "")))]
+    return drainage, [RequestDrains(tuple(sorted(drains, key=lambda query: query or "")))]
 
 
 def _queries_ended(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> tuple[Drainage, list[Order]]:
@@ -140,7 +140,7 @@ def _due_queries_ordered(
     )
     return drainage, [
         *log_lines,
-        *([OweDrains(to_record)] if to_record else []),
+        *([NoteDrains(to_record)] if to_record else []),
         *(EndQuery(id, how, not drainage.is_fed(endings[id].query)) for id, (_, how) in due.items()),
     ]
 
@@ -198,7 +198,7 @@ def _finished(drainage: Drainage, log_lines: list[Order]) -> tuple[Drainage, lis
         progress=drainage.progress,
         reported_by_earlier_drain=frozenset(drainage.progress),
     )
-    return rest, [_removal(drainage), *_announced(rest)[1], *log_lines]
+    return rest, [_removal(drainage), *_requested(rest)[1], *log_lines]
 
 
 def _removal(drainage: Drainage) -> RemoveNotifications:

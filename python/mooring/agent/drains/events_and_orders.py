@@ -40,7 +40,7 @@ class EndQuery(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class OweDrains(Order):
+class NoteDrains(Order):
     """Record in the checkpoints of queries that they are to be drained. The next start of a query reads the record.
 
     `after` maps the id of each query to the ids of the queries that are drained before it.
@@ -50,7 +50,7 @@ class OweDrains(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class AnnounceDrains(Order):
+class RequestDrains(Order):
     """Give the driver the names or ids of the queries that clients ask to drain; None stands for every query.
 
     A query of these that starts now reads nothing new.

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from typing import Final
+
+ELECTION: Final = "election"
+"""The name under which the driver keeps it."""
 
 
 @dataclass(frozen=True)

@@ -47,15 +47,15 @@ class KafkaElection:
             return Standing(LEADING, self._name, left, contested, self._lock.epoch)
         return Standing.not_leading(self._lock.leader(), self._name)
 
-    def records(self, say: Callable[[str], None]) -> Records:
+    def records(self, warn: Callable[[str], None]) -> Records:
         """The records of the job, written in this candidate's terms."""
-        return Records(LedStore(self._store, self._lock), say)
+        return Records(LedStore(self._store, self._lock), warn)
 
     def legacy(self) -> str:
         """The token, and the epoch."""
         return replace(self._legacy, epoch=self._lock.epoch).text()
 
     def close(self) -> None:
-        """Resign, and let go of the brokers."""
+        """Resign, and close the connection to the brokers."""
         self._lock.resign()
         self._store.close()

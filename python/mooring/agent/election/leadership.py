@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from mooring.agent.election.handover import ELECTION
 from mooring.errors import AgentError
 from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
 
@@ -37,16 +38,16 @@ class Election(Protocol):
 
 
 class Listener(Protocol):
-    """What is told; `mooring.spark.bridge.JvmBridge` in production."""
+    """The calls of the JVM that a `LeadershipReporter` makes; `mooring.spark.bridge.JvmBridge` in production."""
 
-    def lead(self, standing: Standing, said_at: float) -> bool:
-        """Hear the standing, as it was at `said_at` (seconds since 1970); false: this driver has lost for good."""
+    def report_standing(self, standing: Standing, said_at: float) -> bool:
+        """Report the standing as it was at `said_at` (seconds since 1970). False when this driver has lost for good."""
 
-    def leave(self, text: str) -> None:
-        """Keep the legacy for the next agent."""
+    def keep_for_next_agent(self, name: str, text: str) -> None:
+        """Keep a text for the next agent of this driver, under this name."""
 
-    def say(self, message: str) -> None:
-        """Put a line into the driver's log."""
+    def warn(self, message: str) -> None:
+        """Write a warning into the driver's log."""
 
 
 class LeadershipReporter:
@@ -119,14 +120,14 @@ class LeadershipReporter:
         standing = Standing(WAITING, _SUCCESSOR) if self._resigned.is_set() else self._standing()
         self.has_waited |= standing.state == WAITING
         self._telling_since = time.monotonic()
-        takes_part = self._listener.lead(standing, said_at)
+        takes_part = self._listener.report_standing(standing, said_at)
         if self._failure != self._said:
             self._said = self._failure
-            self._listener.say(self._failure)
+            self._listener.warn(self._failure)
         self._telling_since = None
         legacy = self._election.legacy()
         if legacy != self._left:
-            self._listener.leave(legacy)
+            self._listener.keep_for_next_agent(ELECTION, legacy)
             self._left = legacy
         return takes_part
 

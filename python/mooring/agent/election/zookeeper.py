@@ -22,7 +22,7 @@ from mooring.model.standing import LEADING, UNKNOWN, Standing
 from mooring.records.zookeeper import ZkRecords
 
 _ANSWER_SECONDS = 1.0
-"""The driver wants a word every second: who leads is not known when ZooKeeper takes longer to say."""
+"""The driver wants a word every second: who leads is not known when ZooKeeper takes longer to answer."""
 
 
 class ZkElection:
@@ -60,10 +60,10 @@ class ZkElection:
         except MetadataStoreError:  # the connection broke in this moment
             return Standing(UNKNOWN)
 
-    def records(self, say: Callable[[str], None]) -> ZkRecords:
+    def records(self, warn: Callable[[str], None]) -> ZkRecords:
         """The records of the job, written in this candidate's terms."""
         store = ZkMetadataStore(self._settings, report=self._report, guards=self._guards)
-        return ZkRecords(store, say, self._connection, self._settings.root, lambda: self._lock.leadership)
+        return ZkRecords(store, warn, self._connection, self._settings.root, lambda: self._lock.leadership)
 
     def _guards(self) -> Sequence[Guard]:
         """By which a write that was decided in a term is not made after it, however long the agent slept in between."""

@@ -23,7 +23,7 @@ from mooring.standby import Standbys, assign_standbys
 Queries = Mapping[str, frozenset[TaskModel]]
 """The label of each query to its tasks."""
 
-NO_ARRIVALS: Final[Mapping[str, str]] = MappingProxyType({})
+NOTHING_TO_WARM_UP: Final[Mapping[str, str]] = MappingProxyType({})
 """No task is to be warmed up at another processor."""
 
 
@@ -48,16 +48,17 @@ def with_accepted(
     queries: Queries,
     planned: Standbys,
     choice: GrouperChoice,
-    arrivals: Mapping[str, str] = NO_ARRIVALS,
+    tasks_to_warm_up: Mapping[str, str] = NOTHING_TO_WARM_UP,
 ) -> tuple[Fleet, list[str]]:
     """The fleet with this job model as its newest, and warnings about standbys that have no place or share a zone.
 
-    `arrivals` maps tasks to the processors where they are to be warmed up for the job model after this one. A warning
-    is given once, not again while the condition lasts. Raises InvalidGroupingError when the job model breaks a promise.
+    `tasks_to_warm_up` maps tasks to the processors where they are to be warmed up for the job model after this one. A
+    warning is given once, not again while the condition lasts. Raises InvalidGroupingError when the job model breaks a
+    promise.
     """
     if fleet.settings.replication_factor == 1:
         after = with_job_model(without_regrouping(fleet), list(planned.model.containers.values()))
-        return without_gone_copies(replace(after, arrivals=arrivals)), []
+        return without_gone_copies(replace(after, tasks_to_warm_up=tasks_to_warm_up)), []
     _check(fleet, queries, planned, choice)
     known = {(copy.task_name, copy.replica) for copy in fleet.standby_report.unplaced}
     failed = sum((copy.task_name, copy.replica) not in known for copy in planned.unplaced)
@@ -66,7 +67,7 @@ def with_accepted(
     after = replace(
         with_job_model(without_regrouping(fleet), list(planned.model.containers.values())),
         standby_report=StandbyReport(planned.unplaced, planned.sharing_zone, counts),
-        arrivals=arrivals,
+        tasks_to_warm_up=tasks_to_warm_up,
     )
     return without_gone_copies(after), _warnings(fleet, planned)
 
@@ -101,7 +102,7 @@ def without_ended_queries(fleet: Fleet) -> Fleet:
 def without_regrouping(fleet: Fleet) -> Fleet:
     """The fleet with no regrouping due, and with no task being warmed up at another processor."""
     timers = replace(fleet.timers, regroup_at_ms=None, even_out_by_ms=None)
-    return replace(fleet, timers=timers, arrivals={})
+    return replace(fleet, timers=timers, tasks_to_warm_up={})
 
 
 def weights_of(fleet: Fleet, choice: GrouperChoice) -> dict[str, int] | None:

@@ -187,7 +187,7 @@ def _executors_by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
     """Query label and partition to the executor on which the JVM wants the task."""
     return {
         (fleet.queries[query].label, partition): executor
-        for (query, partition), executor in fleet.wanted_by_jvm.items()
+        for (query, partition), executor in fleet.first_executors_in_jvm.items()
         if query in fleet.queries
     }
 

@@ -29,15 +29,15 @@ def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
     The executors are in the order of the replicas. No copy is wanted at the location where the task runs, which is that
     of the first living executor of its row. No copy is wanted while the task runs nowhere.
     """
-    wanted: dict[str, dict[int, list[str]]] = {}
+    executors_of: dict[str, dict[int, list[str]]] = {}
     for query, partition, executor in _copy_ids(fleet, fleet.model):
         row = rows.get(query, {}).get(partition, ())
         runs_at = next((fleet.executors[id].location for id in row if id in fleet.executors), None)
         if runs_at is not None and fleet.executors[executor].location != runs_at:
-            wanted.setdefault(query, {}).setdefault(partition, []).append(executor)
+            executors_of.setdefault(query, {}).setdefault(partition, []).append(executor)
     return {
         query: {partition: tuple(executors) for partition, executors in sorted(by_partition.items())}
-        for query, by_partition in wanted.items()
+        for query, by_partition in executors_of.items()
     }
 
 
@@ -183,17 +183,22 @@ def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str
     return next((copy.trouble for copy in seen if copy is not None and copy.trouble and copy.trouble_ms >= for_ms), "")
 
 
-def cold_arrivals(fleet: Fleet) -> list[TaskName]:
-    """The tasks in `fleet.arrivals` that have no warm copy at the location of their new processor."""
+def tasks_still_cold(fleet: Fleet) -> list[TaskName]:
+    """The tasks in `fleet.tasks_to_warm_up` that have no warm copy at the location of their new processor."""
     partition_of = fleet.partition_of_task()
-    warm = {place: warm_at(fleet, place) for place in {fleet.places[id] for id in fleet.arrivals.values()}}
-    return [TaskName(name) for name, id in fleet.arrivals.items() if partition_of[name] not in warm[fleet.places[id]]]
+    destinations = {fleet.locations[id] for id in fleet.tasks_to_warm_up.values()}
+    warm = {location: warm_at(fleet, location) for location in destinations}
+    return [
+        TaskName(name)
+        for name, id in fleet.tasks_to_warm_up.items()
+        if partition_of[name] not in warm[fleet.locations[id]]
+    ]
 
 
 def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
     """The copies that living executors are to hold: first the standbys of the model, then the tasks being warmed up.
 
-    The standbys of one task are in the order of their replicas. Standbys in `fleet.ongoing.let_go` are left out.
+    The standbys of one task are in the order of their replicas. `fleet.ongoing.closed_standbys` are left out.
     """
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     named = [
@@ -202,27 +207,28 @@ def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
         for name, task in container.tasks.items()
         if task.standby_of is not None and task.standby_of in partition_of and id in executor_of
     ]
-    let_go = {standby_name(task, replica) for _, task, replica in tasks_of_standbys(fleet, model, fleet.ongoing.let_go)}
-    planned = [copy for name, copy in sorted(named, key=lambda entry: natural_order(entry[0])) if name not in let_go]
+    of_closed = tasks_of_standbys(fleet, model, fleet.ongoing.closed_standbys)
+    closed = {standby_name(task, replica) for _, task, replica in of_closed}
+    planned = [copy for name, copy in sorted(named, key=lambda entry: natural_order(entry[0])) if name not in closed]
     return [*planned, *_warming_up(fleet, model, planned)]
 
 
 def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[CopyId]:
-    """The tasks that are to move, by a request or a stage, each at the executor that will run it.
+    """The tasks that are to move, by a request or a step, each at the executor that will run it.
 
     A task with a planned copy at that location is left out: executors of one host share their files.
     """
-    if not fleet.ongoing.moves and not fleet.arrivals:
+    if not fleet.ongoing.moves and not fleet.tasks_to_warm_up:
         return []
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     held = {(query, partition, fleet.executors[executor].location) for query, partition, executor in planned}
     coming: list[tuple[str, str]] = [
-        (name, move.executor)
+        (name, move.destination)
         for id, move in fleet.ongoing.moves.items()
         if not move.is_switched and fleet.base_of(id) in model.containers
         for name in model.containers[fleet.base_of(id)].actives
     ]
-    coming += [(name, executor_of.get(id, "")) for name, id in fleet.arrivals.items()]
+    coming += [(name, executor_of.get(id, "")) for name, id in fleet.tasks_to_warm_up.items()]
     return [
         (*partition_of[name], executor)
         for name, executor in dict(coming).items()

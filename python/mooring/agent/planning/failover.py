@@ -23,10 +23,10 @@ from mooring.agent.planning.rows import executors_in_use
 from mooring.agent.state.fleet import Fleet
 from mooring.model import ContainerModel, TaskModel
 from mooring.model.orders import Rows
-from mooring.standby import plan_failover
+from mooring.standby import choose_new_owners
 
 
-def promote_standbys(fleet: Fleet, published: Rows, now_ms: int) -> Fleet:
+def with_failover(fleet: Fleet, published: Rows, now_ms: int) -> Fleet:
     """The fleet after failover: tasks whose processor has no executor are active where they have a standby.
 
     A regrouping is asked for, which makes new copies. `published` are the rows that the JVM holds: where the JVM
@@ -58,12 +58,12 @@ def with_failovers_counted(before: Fleet, after: Fleet, executor: str) -> Fleet:
 def _new_owners(fleet: Fleet, published: Rows) -> dict[str, str]:
     """Lost task to the processor whose standby of it becomes active.
 
-    Where the JVM runs the task at a standby, the new owner is the processor of that standby. Otherwise `plan_failover`
-    chooses the new owner.
+    Where the JVM runs the task at a standby, the new owner is the processor of that standby. Otherwise
+    `choose_new_owners` decides.
     """
     returning = {id for id, move in fleet.ongoing.moves.items() if move.is_switched and move.source in fleet.executors}
     lost = fleet.model.containers.keys() - fleet.executor_of.keys() - returning
-    new_owners: dict[str, str] = {str(task): id for task, id in plan_failover(fleet.model, lost).with_copy.items()}
+    new_owners: dict[str, str] = {str(task): id for task, id in choose_new_owners(fleet.model, lost).with_copy.items()}
     in_use = executors_in_use(fleet, published)
     for id, executor in fleet.executor_of.items():
         for task in fleet.model.containers[id].tasks.values() if id in fleet.model.containers else ():

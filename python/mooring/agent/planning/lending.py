@@ -88,8 +88,8 @@ def describe_loan_changes(before: Fleet, after: Fleet) -> list[str]:
             )
     for query, executor in before.lending.loans:
         if (query, executor) not in after.lending.loans and query in after.queries and executor in after.executors:
-            label, place = after.queries[query].label, after.executors[executor].location
-            lines.append(f"tasks of {label} return to executor {executor} on {place}")
+            label, location = after.queries[query].label, after.executors[executor].location
+            lines.append(f"tasks of {label} return to executor {executor} on {location}")
     return lines
 
 

@@ -38,11 +38,12 @@ def _describe_way(fleet: Fleet, moves: list[Move]) -> str:
     first = moves[0]
     names = listed([move.task_name for move in moves], MOST_NAMES)
     source, destination = first.source_processor, first.destination_processor
-    places = first.source_location, first.destination_location
-    from_place, to_place = (place or "an unknown place" for place in places)
+    locations = first.source_location, first.destination_location
+    from_location, to_location = (location or "an unknown place" for location in locations)
     if source == destination:
-        return f"processor {source} goes from {from_place} to {to_place} with {names}"
-    return f"{names} from processor {source} at {from_place} to {destination} at {to_place} ({_reason(fleet, first)})"
+        return f"processor {source} goes from {from_location} to {to_location} with {names}"
+    way = f"from processor {source} at {from_location} to {destination} at {to_location}"
+    return f"{names} {way} ({_reason(fleet, first)})"
 
 
 def _reason(fleet: Fleet, move: Move) -> str:

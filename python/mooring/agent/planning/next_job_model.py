@@ -10,8 +10,8 @@ the target.
 A task moves to another processor only when its state is warm there, or when a limited time is over: the rebind timeout
 and twice the time that the copy of the missing bytes takes. Example: processor 0 runs tasks a, b, c and d, and
 processor 1 joins. The balanced job model gives c and d to processor 1. First comes the in-place one, with which
-processor 1 makes copies of c and d. When these are warm, the balanced one follows. Large moves go in stages, a few
-processors at a time (`mooring.agent.planning.staged_moves`).
+processor 1 makes copies of c and d. When these are warm, the balanced one follows. Large moves go in steps, a few
+processors at a time (`mooring.agent.planning.moves_in_steps`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mooring.agent.planning.accepted_job_model import (
-    NO_ARRIVALS,
+    NOTHING_TO_WARM_UP,
     Queries,
     weights_of,
     with_accepted,
@@ -29,12 +29,12 @@ from mooring.agent.planning.accepted_job_model import (
     with_standbys,
     without_regrouping,
 )
-from mooring.agent.planning.copies import are_caught_up, cold_arrivals, cold_copies, transfer_allowance_ms
-from mooring.agent.planning.staged_moves import Stage, next_stage, with_stage_started
+from mooring.agent.planning.copies import are_caught_up, cold_copies, tasks_still_cold, transfer_allowance_ms
+from mooring.agent.planning.moves_in_steps import Step, next_step, with_step_started
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, check_job_model, locations_of_copies, plan_job
-from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, named_place, natural_order
+from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, named_location, natural_order
 
 
 def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
@@ -50,7 +50,7 @@ def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
         return without_regrouping(fleet), []
     queries = {query.label: query.tasks for query in fleet.queries.values() if query.task_count}
     if not queries:
-        idle = [ContainerModel.of(id, [], LocationId(place)) for id, place in fleet.places.items()]
+        idle = [ContainerModel.of(id, [], LocationId(location)) for id, location in fleet.locations.items()]
         return with_job_model(without_regrouping(fleet), idle), []
     try:
         return _planned(fleet, queries, fleet.settings.grouping, now_ms)
@@ -74,7 +74,7 @@ def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
     queries = {query.label: query.tasks for query in fleet.queries.values()}
     if fleet.settings.replication_factor == 1 or not queries or not fleet.processors:
         return fleet, []
-    after, warnings = _with_actives_in_place(fleet, queries, fleet.arrivals)
+    after, warnings = _with_actives_in_place(fleet, queries, fleet.tasks_to_warm_up)
     timers = replace(after.timers, regroup_at_ms=fleet.timers.regroup_at_ms, even_out_by_ms=fleet.timers.even_out_by_ms)
     return replace(after, timers=timers), warnings
 
@@ -92,7 +92,7 @@ def replanned_after_rebind(fleet: Fleet) -> tuple[Fleet, list[str]]:
 
 
 def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int) -> tuple[Fleet, list[str]]:
-    """The fleet with the next stage of the balanced job model; with the in-place one while that stage must wait.
+    """The fleet with the next step of the balanced job model; with the in-place one while that step must wait.
 
     Also warnings for the user.
     """
@@ -103,25 +103,25 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     preferred = (
         fleet.task_locality if fleet.settings.replication_factor == 1 else _preferred_locations(fleet, unmoved.model)
     )
-    balanced = _with_idle_processors(fleet, _grouped(fleet, queries, fleet.open_places, preferred, choice))
-    stage = next_stage(fleet, in_place, balanced)
-    arrivals = _arrivals(fleet, stage.model)
+    balanced = _with_idle_processors(fleet, _grouped(fleet, queries, fleet.open_locations, preferred, choice))
+    step = next_step(fleet, in_place, balanced)
+    tasks_to_warm_up = _tasks_to_warm_up(fleet, step.model)
     wait_until_ms = fleet.timers.even_out_by_ms
     if wait_until_ms is None:
-        wait_until_ms = _wait_until_ms(fleet, arrivals, unmoved.model, stage, now_ms)
-    if wait_until_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), unmoved.model, stage):
-        after, warnings = with_accepted(fleet, queries, unmoved, choice, arrivals)
+        wait_until_ms = _wait_until_ms(fleet, tasks_to_warm_up, unmoved.model, step, now_ms)
+    if wait_until_ms > now_ms and _must_wait(replace(fleet, tasks_to_warm_up=tasks_to_warm_up), unmoved.model, step):
+        after, warnings = with_accepted(fleet, queries, unmoved, choice, tasks_to_warm_up)
         return replace(after, timers=replace(after.timers, even_out_by_ms=wait_until_ms)), warnings
-    after, warnings = with_accepted(fleet, queries, with_standbys(fleet, stage.model, choice), choice)
-    after = with_stage_started(after, stage, now_ms)
-    if stage.is_last:
+    after, warnings = with_accepted(fleet, queries, with_standbys(fleet, step.model, choice), choice)
+    after = with_step_started(after, step, now_ms)
+    if step.is_last:
         return after, warnings
-    # The stage after this one has to wait, so this call only starts to warm up the tasks of that stage.
+    # The step after this one has to wait, so this call only starts to warm up the tasks of that step.
     after, more_warnings = _planned(after, queries, choice, now_ms)
     return after, [*warnings, *more_warnings]
 
 
-def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
+def _tasks_to_warm_up(fleet: Fleet, planned: JobModel) -> dict[str, str]:
     """Task to the processor that the job model moves it to, for tasks whose state must be warmed up at that processor.
 
     These are tasks with state that now run at another location.
@@ -135,12 +135,12 @@ def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
         and fleet.queries[partition_of[name][0]].can_be_copied
         and id in executor_of
         and before.get(name, id) in executor_of
-        and fleet.places[before.get(name, id)] != fleet.places[id]
+        and fleet.locations[before.get(name, id)] != fleet.locations[id]
     }
 
 
 def _with_actives_in_place(
-    fleet: Fleet, queries: Queries, arrivals: Mapping[str, str] = NO_ARRIVALS
+    fleet: Fleet, queries: Queries, tasks_to_warm_up: Mapping[str, str] = NOTHING_TO_WARM_UP
 ) -> tuple[Fleet, list[str]]:
     """The fleet with the in-place job model and copies assigned anew, and warnings for the user.
 
@@ -150,7 +150,7 @@ def _with_actives_in_place(
         return without_regrouping(fleet), []
     choice = _default_grouper(fleet)
     planned = with_standbys(fleet, _in_place_job_model(fleet, queries), choice)
-    return with_accepted(fleet, queries, planned, choice, arrivals)
+    return with_accepted(fleet, queries, planned, choice, tasks_to_warm_up)
 
 
 def _grouped(
@@ -187,9 +187,9 @@ def _in_place_job_model(fleet: Fleet, queries: Queries) -> JobModel:
     The default grouper gives the tasks without a processor to processors that have an executor. The chosen grouper is
     not needed here, because a balanced job model follows.
     """
-    places = fleet.places
-    current = {task: id for task, id in fleet.processor_of_task().items() if id in places}
-    tasks_on: dict[str, list[TaskModel]] = {id: [] for id in places}
+    locations = fleet.locations
+    current = {task: id for task, id in fleet.processor_of_task().items() if id in locations}
+    tasks_on: dict[str, list[TaskModel]] = {id: [] for id in locations}
     homeless: dict[str, frozenset[TaskModel]] = {}
     for label, tasks in queries.items():
         for task in tasks:
@@ -198,21 +198,22 @@ def _in_place_job_model(fleet: Fleet, queries: Queries) -> JobModel:
         homeless[label] = frozenset(task for task in tasks if task.task_name not in current)
     homeless = {label: tasks for label, tasks in homeless.items() if tasks}
     if homeless:
-        open_places = fleet.open_places
-        usable = {id: place for id, place in open_places.items() if id in fleet.executor_of} or open_places
-        preferred = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, places, fleet.model)}
+        open_locations = fleet.open_locations
+        usable = {id: location for id, location in open_locations.items() if id in fleet.executor_of} or open_locations
+        preferred = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, locations, fleet.model)}
         for id, container in _grouped(fleet, homeless, usable, preferred, _default_grouper(fleet)).containers.items():
             tasks_on[id] += container.tasks.values()
     return JobModel.of(
-        [ContainerModel.of(id, tasks, named_place(places[id])) for id, tasks in tasks_on.items()], fleet.model.version
+        [ContainerModel.of(id, tasks, named_location(locations[id])) for id, tasks in tasks_on.items()],
+        fleet.model.version,
     )
 
 
 def _with_idle_processors(fleet: Fleet, model: JobModel) -> JobModel:
     """The job model with an empty container for each processor that the grouper did not use."""
     idle = [
-        ContainerModel.of(id, [], named_place(place))
-        for id, place in fleet.places.items()
+        ContainerModel.of(id, [], named_location(location))
+        for id, location in fleet.locations.items()
         if id not in model.containers
     ]
     return replace(model, containers=JobModel.of([*model.containers.values(), *idle]).containers)
@@ -230,48 +231,50 @@ def _preferred_locations(fleet: Fleet, model: JobModel) -> dict[str, str]:
     )
     owner = {name: id for id, container in model.containers.items() for name in container.actives}
     smaller_holders: dict[str, str] = {}
-    for id in sorted(fleet.open_places.keys() & model.containers.keys(), key=natural_order):
+    for id in sorted(fleet.open_locations.keys() & model.containers.keys(), key=natural_order):
         for task in model.containers[id].tasks.values():
             name = task.standby_of
             if name is not None and sizes[id, query_of.get(name)] < sizes[owner[name], query_of.get(name)] - 1:
                 smaller_holders.setdefault(name, id)
-    copies = locations_of_copies(fleet.task_locality, fleet.undrained_places or fleet.places, fleet.model)
+    copies = locations_of_copies(fleet.task_locality, fleet.undrained_locations or fleet.locations, fleet.model)
     preferred = {**fleet.task_locality, **copies}
     return {**preferred, **{name: fleet.processors[id].location for name, id in smaller_holders.items()}}
 
 
-def _must_wait(fleet: Fleet, in_place: JobModel, stage: Stage) -> bool:
-    """Whether the stage must wait. `fleet.arrivals` are the arrivals of this stage.
+def _must_wait(fleet: Fleet, in_place: JobModel, step: Step) -> bool:
+    """Whether the step must wait. `fleet.tasks_to_warm_up` are those of this step.
 
-    It waits for three things: the stage before it has settled, each arriving task is warm at its destination, and all
+    It waits for three things: the step before it has settled, each of these tasks is warm at its destination, and all
     copies that the receivers have in the in-place job model are caught up.
     """
-    if stage.receivers and fleet.timers.settled_by_ms is not None:
+    if step.receivers and fleet.timers.new_batches_ignored_after_ms is not None:
         return True
-    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, in_place, _receivers(fleet, stage))
+    return bool(tasks_still_cold(fleet)) or not are_caught_up(fleet, in_place, _receivers(fleet, step))
 
 
-def _receivers(fleet: Fleet, stage: Stage) -> set[str]:
-    """The processors that get at least one task from another processor in this stage."""
+def _receivers(fleet: Fleet, step: Step) -> set[str]:
+    """The processors that get at least one task from another processor in this step."""
     before = fleet.processor_of_task()
     return {
         id
-        for id, container in stage.model.containers.items()
+        for id, container in step.model.containers.items()
         if any(before.get(name, id) != id and before[name] in fleet.processors for name in container.tasks)
     }
 
 
-def _wait_until_ms(fleet: Fleet, arrivals: Mapping[str, str], in_place: JobModel, stage: Stage, now_ms: int) -> int:
-    """The time when the stage starts even if its tasks are not warm, in milliseconds since the epoch.
+def _wait_until_ms(
+    fleet: Fleet, tasks_to_warm_up: Mapping[str, str], in_place: JobModel, step: Step, now_ms: int
+) -> int:
+    """The time when the step starts even if its tasks are not warm, in milliseconds since the epoch.
 
     It is the rebind timeout from now, and the time that the transfer of the missing state may take. Without a rebind
     timeout nothing waits.
     """
     if not fleet.timing.rebind_timeout_ms:
         return now_ms
-    executor_of, with_arrivals = fleet.executor_of, replace(fleet, arrivals=arrivals)
-    tasks = [(name, executor_of.get(arrivals[name])) for name in cold_arrivals(with_arrivals)]
-    copies = cold_copies(fleet, in_place, _receivers(fleet, stage))
+    executor_of, warming = fleet.executor_of, replace(fleet, tasks_to_warm_up=tasks_to_warm_up)
+    tasks = [(name, executor_of.get(tasks_to_warm_up[name])) for name in tasks_still_cold(warming)]
+    copies = cold_copies(fleet, in_place, _receivers(fleet, step))
     return now_ms + fleet.timing.rebind_timeout_ms + transfer_allowance_ms(fleet, [*tasks, *copies])
 
 

@@ -95,11 +95,11 @@ def _possible_exchanges(
         for name in tasks[id]
         if name in partition_of and name not in new_owners
     }
-    locations_with_losses = {place for id, place in fleet.places.items() if id not in executor_of}
+    locations_with_losses = {location for id, location in fleet.locations.items() if id not in executor_of}
     return [
         _Exchange(partition_of[name][0], giver_of[name], tasks[giver_of[name]][name], receiver, standby)
         for receiver in sorted(able & tasks.keys(), key=natural_order)
-        if fleet.places[receiver] not in locations_with_losses
+        if fleet.locations[receiver] not in locations_with_losses
         for standby in tasks[receiver].values()
         if (name := standby.standby_of) in giver_of and is_warm_at(fleet, *partition_of[name], [executor_of[receiver]])
     ]
@@ -117,7 +117,7 @@ def _able_processors(fleet: Fleet) -> frozenset[str]:
         fleet.base_of(id)
         for id in (*fleet.ongoing.moves, *fleet.overrides.pinned_standbys, *fleet.overrides.stopped_standbys)
     }
-    open, restarting = fleet.open_places, set(fleet.ongoing.restarts.values())
+    open, restarting = fleet.open_locations, set(fleet.ongoing.restarts.values())
     return frozenset(
         id
         for id, executor in fleet.executor_of.items()

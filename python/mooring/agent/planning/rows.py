@@ -40,7 +40,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     usable = _usable(fleet, loads)
     in_use = {task: id for task, id in executors_in_use(fleet, published).items() if id in usable}
     at_start = {task: id for task, id in _first_executors_at_start(fleet).items() if id in usable}
-    wanted: dict[str, tuple[str, ...]] = {}
+    row_of: dict[str, tuple[str, ...]] = {}
     # Tasks without their own executor come first: they really run elsewhere, so they count as load there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (_has_its_tasks(fleet, p), natural_order(p.id))):
         tasks = sorted(_tasks_of(fleet, processor), key=natural_order)
@@ -49,16 +49,16 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
             unbound |= {task: with_copies[task] for task in tasks if task in with_copies and task not in in_use}
             for named in unbound.values():
                 loads[named[0]] += 1
-            wanted |= {task: _row(fleet, last_resorts, *named) for task, named in unbound.items()}
+            row_of |= {task: _row(fleet, last_resorts, *named) for task, named in unbound.items()}
             tasks = [task for task in tasks if task not in unbound]
         lent = _lent(fleet, processor, tasks)
         not_lent = [task for task in tasks if task not in lent]
-        wanted |= _rows_of_own(processor, not_lent, fleet, loads, last_resorts, with_copies)
-        wanted |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **in_use})
+        row_of |= _rows_of_own(processor, not_lent, fleet, loads, last_resorts, with_copies)
+        row_of |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **in_use})
     return {
         query.id: rows
         for query in fleet.queries.values()
-        if query.is_released and (rows := _rows_of_query(query, wanted))
+        if query.is_released and (rows := _rows_of_query(query, row_of))
     }
 
 
@@ -85,10 +85,10 @@ def loads_of(fleet: Fleet) -> dict[str, int]:
     return loads
 
 
-def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    """Partition to row, of the rows by task name in `wanted`."""
+def _rows_of_query(query: Query, row_of: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+    """Partition to row, of the rows by task name in `row_of`."""
     names = {partition: query.task_name(partition) for partition in range(query.task_count)}
-    return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
+    return {partition: row_of[name] for partition, name in names.items() if row_of.get(name)}
 
 
 def _last_resorts(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:
@@ -109,7 +109,7 @@ def _first_executors_at_start(fleet: Fleet) -> dict[str, str]:
     """Task to the first executor of its row when this agent started; empty while no tasks are lent."""
     return {
         fleet.queries[query].task_name(partition): executor
-        for (query, partition), executor in fleet.wanted_by_jvm.items()
+        for (query, partition), executor in fleet.first_executors_in_jvm.items()
         if query in fleet.queries and fleet.lending.loans
     }
 
@@ -217,14 +217,14 @@ def _borrowers(fleet: Fleet, processor: Processor, query: str, executors: Collec
 
 
 def _has_its_tasks(fleet: Fleet, processor: Processor) -> bool:
-    """Whether the processor's tasks run on its executor: it has one, and Spark offers tasks to it."""
+    """Whether the processor's tasks run on its executor: it has one, and Spark gives it tasks."""
     return processor.executor is not None and processor.executor not in fleet.withheld
 
 
 def _usable(fleet: Fleet, executors: Collection[str]) -> Collection[str]:
-    """The executors to which Spark offers tasks, without those at drained hosts. All of them when none is left."""
-    offered = [id for id in executors if id not in fleet.withheld] or executors
-    return [id for id in offered if fleet.executors[id].location not in fleet.overrides.drained] or offered
+    """The executors to which Spark gives tasks, without those at drained hosts. All of them when none is left."""
+    with_tasks = [id for id in executors if id not in fleet.withheld] or executors
+    return [id for id in with_tasks if fleet.executors[id].location not in fleet.overrides.drained] or with_tasks
 
 
 def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -235,7 +235,7 @@ def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ..
     move = fleet.ongoing.moves.get(processor.id)
     if move is None:
         return (), ()
-    end = tuple(id for id in (move.source if move.is_switched else move.executor,) if id in fleet.executors)
+    end = tuple(id for id in (move.source if move.is_switched else move.destination,) if id in fleet.executors)
     return (end, ()) if move.is_switched else ((), end)
 
 

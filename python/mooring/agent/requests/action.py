@@ -12,7 +12,7 @@ from mooring.placement import ContainerPlacementRequestMessage, StandbyAction, S
 from mooring.placement.lifecycle import Happening, Phase, step
 from mooring.records.operator_overrides import SavedProgress
 
-ARRIVAL_MS: Final = 1_000
+READING_DELAY_MS: Final = 1_000
 """How long after its client's timestamp a request waits for requests that other clients wrote before it."""
 
 
@@ -24,9 +24,10 @@ class InvalidTransitionError(ValueError):
 class Action:
     """A request in one phase of `mooring.placement.lifecycle`, which began at `since_ms`.
 
-    `source` is the executor that it leaves or ends, `executor` is its destination. `version` is the version of the job
-    model that has what the request asks for. `saved_progress` is the progress that an earlier agent recorded, None
-    where it had not begun the request. `is_given_up` is true for a restart whose source the JVM could not end.
+    `source` is the executor that it leaves or ends, `destination` the one that it is to use. `version` is the version
+    of the job model that has what the request asks for. `saved_progress` is the progress that an earlier agent
+    recorded, None where it had not begun the request. `is_given_up` is true for a restart whose source the JVM could
+    not end.
 
     `processors` are those that the request was about when it began, `sharing` those that shared tasks with them then.
     No other action begins for them, even when the executor is gone meanwhile and its copies are elsewhere.
@@ -38,7 +39,7 @@ class Action:
     phase: Phase = Phase.CREATED
     since_ms: int = 0
     source: str = ""
-    executor: str = ""
+    destination: str = ""
     version: int = -1
     saved_progress: SavedProgress | None = None
     is_given_up: bool = False
@@ -81,13 +82,13 @@ class Action:
         return self.phase in (Phase.AWAITING_COPIES, Phase.RESTARTING)
 
     @property
-    def arrived_by_ms(self) -> int:
+    def needs_reading_from_ms(self) -> int:
         """A reading of the store that begins at this time or later has every request that was written before this one.
 
         If the client's clock is ahead, the time at which the agent saw the request counts. A request that an earlier
         agent began waits for no reading.
         """
-        return min(self.request.timestamp, self.since_ms) + ARRIVAL_MS if self.saved_progress is None else 0
+        return min(self.request.timestamp, self.since_ms) + READING_DELAY_MS if self.saved_progress is None else 0
 
     @property
     def in_words(self) -> str:
@@ -103,7 +104,7 @@ class Action:
     @property
     def progress_to_save(self) -> SavedProgress:
         """The progress that is recorded for the agent after this one."""
-        return SavedProgress(self.phase.label, self.source, self.executor, self.processors, self.sharing)
+        return SavedProgress(self.phase.label, self.source, self.destination, self.processors, self.sharing)
 
     def is_of_a_standby(self, fleet: Fleet) -> bool:
         """Whether it moves or restarts a standby of a processor, such as 4-0."""

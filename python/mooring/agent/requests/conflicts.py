@@ -45,16 +45,16 @@ class Conflicts:
         for id, processor in fleet.processors.items():
             self._on_executor.setdefault(processor.last_executor, set()).add(id)
         self._sharing = _sharing(fleet)
-        self._ahead, self._begun, self._waiting = _Concerned(), _Concerned(), _Concerned()
+        self._ahead, self._of_saved_progress, self._waiting = _Concerned(), _Concerned(), _Concerned()
         """What requests are about that are under way, that an earlier agent had begun, and that wait and were added."""
         self._busy: set[str] = set()
         for action in actions:
             if action.is_under_way:
                 self.add(action)
             elif action.saved_progress is not None:
-                self._put(self._begun, action)
+                self._put(self._of_saved_progress, action)
                 if action.saved_progress.phase not in restart.LABELS:
-                    self._busy |= {action.saved_progress.source, action.saved_progress.executor} - {""}
+                    self._busy |= {action.saved_progress.source, action.saved_progress.destination} - {""}
 
     def holds_for(self, fleet: Fleet) -> bool:
         """Whether the answers are still true for this fleet."""
@@ -68,11 +68,15 @@ class Conflicts:
         has_begun = action.is_under_way or action.saved_progress is not None
         self._put(self._ahead if has_begun else self._waiting, action)
         if action.is_under_way:
-            self._busy |= {action.source, action.executor} - {""}
+            self._busy |= {action.source, action.destination} - {""}
 
     def must_wait(self, action: Action) -> bool:
         """Whether a request that must not run at the same time comes first; `action` waits, and was not added."""
-        others = (self._ahead,) if action.saved_progress is not None else (self._ahead, self._begun, self._waiting)
+        others = (
+            (self._ahead,)
+            if action.saved_progress is not None
+            else (self._ahead, self._of_saved_progress, self._waiting)
+        )
         return any(self._waits_for(concerned, action) for concerned in others)
 
     def with_scope(self, action: Action) -> Action:

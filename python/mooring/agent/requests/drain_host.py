@@ -11,8 +11,8 @@ from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping
 from mooring.agent.planning.copies import all_copies, all_warm, transfer_allowance_ms
+from mooring.agent.planning.moves_in_steps import is_waiting_for_batches
 from mooring.agent.planning.rows import executors_in_use
-from mooring.agent.planning.staged_moves import is_waiting_for_batches
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
 from mooring.agent.requests.queue import RequestQueue
@@ -49,7 +49,7 @@ def _emptied(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> O
     if host not in fleet.overrides.drained:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, f"host {host} was opened again")
     is_in_force = not fleet.queries or view.version_in_force >= fleet.model.version
-    if any(left_on(fleet, host)) or not is_in_force or fleet.timers.settled_by_ms is not None:
+    if any(left_on(fleet, host)) or not is_in_force or fleet.timers.new_batches_ignored_after_ms is not None:
         return None
     if is_waiting_for_batches(fleet, action.since_ms) or _is_in_use(fleet, host, view):
         return None
@@ -80,8 +80,8 @@ def left_on(fleet: Fleet, host: str) -> tuple[int, int]:
     """How many tasks and how many copies the job model has at a host."""
     held = [
         fleet.model.containers[id]
-        for id, place in fleet.places.items()
-        if place == host and id in fleet.model.containers
+        for id, location in fleet.locations.items()
+        if location == host and id in fleet.model.containers
     ]
     actives = sum(len(container.actives) for container in held)
     return actives, sum(len(container.tasks) for container in held) - actives
@@ -92,5 +92,5 @@ def progress(fleet: Fleet, action: Action) -> str:
     if not action.is_under_way:
         return action.phase.label
     tasks, copies = left_on(fleet, action.request.destination_host)
-    place = "" if fleet.may_hold_copies else "; no other host lives, so they run on"
-    return f"{action.phase.label}: {tasks} tasks and {copies} copies are left{place}"
+    rest = "" if fleet.may_hold_copies else "; no other host lives, so they run on"
+    return f"{action.phase.label}: {tasks} tasks and {copies} copies are left{rest}"

@@ -63,20 +63,20 @@ def accept_requests(
     queue = replace(
         queue,
         answered_requests={uuid: answer for uuid, answer in queue.answered_requests.items() if uuid in stored},
-        resumed={uuid: begun for uuid, begun in queue.resumed.items() if uuid in stored},
+        saved_progress={uuid: saved for uuid, saved in queue.saved_progress.items() if uuid in stored},
         history=queue.history or _final_answers(fleet, messages, now_ms),
     )
     reading = _Reading(queue, fleet, messages, now_ms)
     for request in sorted(messages.requests.values(), key=order_key):
-        reading.take(request, refusal(fleet, request))
+        reading.handle(request, refusal(fleet, request))
     for malformed in messages.malformed.values():
-        reading.take(malformed.request, malformed.reason)
+        reading.handle(malformed.request, malformed.reason)
     queue = reading.queue.with_accepted(reading.accepted, reading.seen)
     return queue, [*reading.orders, *_remove_old_responses(fleet, messages, now_ms)]
 
 
 class _Reading:
-    """One reading of the store: the queue, the orders and the accepted actions after each request that is taken."""
+    """One reading of the store: the queue, the orders and the accepted actions after each request that is handled."""
 
     def __init__(self, queue: RequestQueue, fleet: Fleet, messages: StoredMessages, now_ms: int) -> None:
         self.queue, self._fleet, self._messages, self._now_ms = queue, fleet, messages, now_ms
@@ -85,8 +85,8 @@ class _Reading:
         self.seen = dict(queue.seen)
         self._in_queue = {action.request.uuid for action in queue.actions}
 
-    def take(self, request: ContainerPlacementRequestMessage, refused: str | None) -> None:
-        """Take one request; `refused` says why it can not be done, None when it can."""
+    def handle(self, request: ContainerPlacementRequestMessage, refused: str | None) -> None:
+        """Handle one request; `refused` says why it can not be done, None when it can."""
         response = self._messages.responses.get(request.uuid)
         final_answer = self.queue.answered_requests.get(str(request.uuid))
         if request.deployment_id not in ("", self._fleet.application.id):
@@ -131,11 +131,11 @@ class _Reading:
         refused: str | None,
     ) -> None:
         self.seen[request.uuid] = None
-        begun = self.queue.resumed.get(str(request.uuid))
-        if refused is not None and begun is None and not self._may_become_possible(request):
+        saved_progress = self.queue.saved_progress.get(str(request.uuid))
+        if refused is not None and saved_progress is None and not self._may_become_possible(request):
             self._refuse(request, response, refused)
             return
-        action = Action.accepted(request, self._now_ms, begun)
+        action = Action.accepted(request, self._now_ms, saved_progress)
         self.accepted.append(action)
         if response is None:  # else an earlier agent has accepted it
             self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))

@@ -18,13 +18,13 @@ from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping, unused_id
 from mooring.agent.planning.copies import MOST_LAG_VERSIONS, is_copied_to, transfer_allowance_ms, trouble_at
+from mooring.agent.planning.moves_in_steps import IDLE_MS
 from mooring.agent.planning.next_job_model import replanned_after_rebind
 from mooring.agent.planning.rows import loads_of
-from mooring.agent.planning.staged_moves import IDLE_MS
 from mooring.agent.requests.action import Action
-from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, released
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, without_marks
 from mooring.agent.requests.queue import RequestQueue
-from mooring.agent.requests.validation import places_of_copies, refusal
+from mooring.agent.requests.validation import copies_by_location, refusal
 from mooring.agent.state.fleet import Executor, Fleet, Processor
 from mooring.agent.state.fleet_parts import ProcessorMove
 from mooring.model import natural_order
@@ -55,7 +55,7 @@ def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Execut
     found = _executor_of_earlier_agent(fleet, action) or find()
     if found is not None:
         message = f"executor {found.id} at {found.location} warms up"
-        return Outcome(Happening.EXECUTOR_FOUND, message, executor=found.id)
+        return Outcome(Happening.EXECUTOR_FOUND, message, destination=found.id)
     expiry_ms = action.request.request_expiry_ms
     wait = view.timeouts.reserve_ms if expiry_ms is None else expiry_ms
     if view.now_ms >= action.since_ms + wait:
@@ -71,21 +71,21 @@ def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Execut
 
 def _executor_of_earlier_agent(fleet: Fleet, action: Action) -> Executor | None:
     """The executor to which an earlier agent was moving the processor: it may be warm."""
-    return fleet.executors.get(action.saved_progress.executor) if action.saved_progress else None
+    return fleet.executors.get(action.saved_progress.destination) if action.saved_progress else None
 
 
 def begin_warming_up(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """WARMING_UP begins: plans bring copies of the tasks to the executor."""
-    action = replace(action, executor=outcome.executor)
+    action = replace(action, destination=outcome.destination)
     return Change(_with_move(fleet, action), action)
 
 
 def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
     """What has come of warming up at the destination."""
-    id, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    id, destination = action.request.processor_id, fleet.executors.get(action.destination)
     untouched = "the source was not touched"
     if destination is None:
-        return Outcome(Happening.DESTINATION_LOST, f"executor {action.executor} was lost: {untouched}")
+        return Outcome(Happening.DESTINATION_LOST, f"executor {action.destination} was lost: {untouched}")
     if destination.location in fleet.overrides.drained:
         message = f"host {destination.location} is drained meanwhile: {untouched}"
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, message)
@@ -135,7 +135,7 @@ def _warm_up_limit_ms(fleet: Fleet, id: str, destination: Executor, timeouts: Re
 
 def progress(fleet: Fleet, action: Action) -> str:
     """The phase of a move, and how many tasks are warm, in words."""
-    destination = fleet.executors.get(action.executor)
+    destination = fleet.executors.get(action.destination)
     if action.phase is not Phase.WARMING_UP or destination is None:
         return action.phase.label
     id = fleet.base_of(action.request.processor_id)
@@ -147,11 +147,11 @@ def progress(fleet: Fleet, action: Action) -> str:
 def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """SWITCHING begins: a job model has the processor on the executor of the destination."""
     if outcome.happening is Happening.WAS_SWITCHED and action.saved_progress is not None:
-        action = replace(action, source=action.saved_progress.source, executor=action.saved_progress.executor)
+        action = replace(action, source=action.saved_progress.source, destination=action.saved_progress.destination)
         action = replace(action, version=fleet.model.version)
         return Change(_with_move(fleet, action, is_switched=True), action)
     carrier = fleet.processors[action.request.processor_id].executor
-    action = action if carrier in (None, action.executor) else replace(action, source=str(carrier))
+    action = action if carrier in (None, action.destination) else replace(action, source=str(carrier))
     fleet, warnings = _switched_now(fleet, action)
     return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
 
@@ -160,10 +160,10 @@ def _switched(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
     """What has come of the switch."""
     id = action.request.processor_id
     processor = fleet.processors[id]
-    if processor.executor != action.executor:
-        is_lost = action.executor not in fleet.executors
-        has_left = f"processor {id} has left executor {action.executor}"
-        message = f"executor {action.executor} was lost" if is_lost else has_left
+    if processor.executor != action.destination:
+        is_lost = action.destination not in fleet.executors
+        has_left = f"processor {id} has left executor {action.destination}"
+        message = f"executor {action.destination} was lost" if is_lost else has_left
         return Outcome(Happening.DESTINATION_LOST, message)
     switch_ms = view.timeouts.switch_ms
     is_late = view.now_ms >= action.since_ms + switch_ms
@@ -183,7 +183,7 @@ def _switched(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 def _go_back(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """SWITCHING has failed: a job model has the processor at the source, if the source lives."""
-    fleet = released(fleet, action)
+    fleet = without_marks(fleet, action)
     if outcome.happening is Happening.NOT_POSSIBLE_ANY_MORE:
         return Change(fleet, action)
     if action.source not in fleet.executors:
@@ -215,7 +215,7 @@ def _executors_at(fleet: Fleet, destination: Executor) -> list[str]:
 
 def _with_move(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
     """The fleet in which the tasks warm up at the destination, or run there where the move `is_switched`."""
-    move = ProcessorMove(action.source, action.executor, is_switched)
+    move = ProcessorMove(action.source, action.destination, is_switched)
     moves = {**fleet.ongoing.moves, action.request.processor_id: move}
     return replace(fleet, ongoing=replace(fleet.ongoing, moves=moves))
 
@@ -229,7 +229,7 @@ def _switched_now(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
     runs_at_copies = fleet.settings.replication_factor > 1 and fleet.processors[id].executor is None
     has_no_tasks = next(tasks_of(fleet, id), None) is None
     fleet = _with_move(fleet, action, is_switched=True)
-    switched, warnings = _carried_by(fleet, id, fleet.executors[action.executor])
+    switched, warnings = _carried_by(fleet, id, fleet.executors[action.destination])
     return (ask_for_regrouping(switched, action.since_ms) if runs_at_copies or has_no_tasks else switched), warnings
 
 
@@ -256,11 +256,11 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
 def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
     """The executor at the destination with the fewest tasks, counting those on their way there; None without one."""
     id, destination = action.request.processor_id, action.request.destination_host
-    copies = places_of_copies(fleet, id)
+    copies = copies_by_location(fleet, id)
     if destination == STANDBY:
-        copies = {place: tasks for place, tasks in copies.items() if place not in fleet.overrides.drained}
+        copies = {location: tasks for location, tasks in copies.items() if location not in fleet.overrides.drained}
         most = max((len(tasks) for tasks in copies.values()), default=0)
-        allowed = {place for place, tasks in copies.items() if len(tasks) == most}
+        allowed = {location for location, tasks in copies.items() if len(tasks) == most}
     elif destination == ANY_HOST:
         allowed = {executor.location for executor in fleet.executors.values()} - copies.keys()
     else:
@@ -282,9 +282,9 @@ def _loads(queue: RequestQueue, fleet: Fleet) -> dict[str, int]:
     """Executor to the number of its tasks and of those that are on their way to it."""
     loads = loads_of(fleet)
     for action in queue.actions:
-        if action.phase is Phase.WARMING_UP and action.executor in loads:
+        if action.phase is Phase.WARMING_UP and action.destination in loads:
             container = fleet.model.containers.get(action.request.processor_id)
-            loads[action.executor] += len(container.actives) if container else 0
+            loads[action.destination] += len(container.actives) if container else 0
     return loads
 
 
@@ -300,11 +300,11 @@ def tasks_of(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
 
 def _how_it_opened(fleet: Fleet, action: Action) -> str:
     """How many tasks opened local files at the destination, and how much was fetched, as far as that is known."""
-    places = [
-        (fleet.queries[query].checkpoint.rstrip("/"), partition, action.executor)
+    keys = [
+        (fleet.queries[query].checkpoint.rstrip("/"), partition, action.destination)
         for _, query, partition in tasks_of(fleet, action.request.processor_id)
     ]
-    fetched = [fleet.ongoing.openings[place] for place in places if place in fleet.ongoing.openings]
+    fetched = [fleet.ongoing.openings[key] for key in keys if key in fleet.ongoing.openings]
     if not fetched:
         return ""
     local = f"{fetched.count(0)} of {len(fetched)} tasks opened what was there"
@@ -322,7 +322,7 @@ def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]
         waited_ms = now_ms - max(action.since_ms, query.ran_at_ms)
         is_idle = waited_ms >= IDLE_MS + 2 * query.batch_ms and not _began_under_the_plan(fleet, action, id)
         is_idle = is_idle and not query.is_in_a_batch
-        ran_there = query.ran_at_ms >= action.since_ms and not query.ran_elsewhere(partition, action.executor)
+        ran_there = query.ran_at_ms >= action.since_ms and not query.ran_elsewhere(partition, action.destination)
         there[id] = there.get(id, True) and (is_idle or ran_there)
     return there
 

@@ -2,8 +2,8 @@
 
 Pure. Standby 4-0 is replica 0 of each task of processor 4. A move makes copies at the destination while the present
 ones stay. When the new copies are caught up, or warm after a while, the job model has the standby there; later ones
-keep it there as far as the rules allow. A restart lets go of the copies for some seconds: the executors close them, and
-then open them again from the files that they have.
+keep it there as far as the rules allow. In a restart the executors close the copies for some seconds, and then
+open them again from the files that they have.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from mooring.agent.requests.move import (
     reserved,
     why_not_warm,
 )
-from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, released
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, without_marks
 from mooring.agent.requests.queue import RequestQueue
-from mooring.agent.requests.validation import places_of_replicas, refusal
+from mooring.agent.requests.validation import refusal, replicas_by_location
 from mooring.agent.state.fleet import Executor, Fleet
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN
 from mooring.placement.lifecycle import Happening
 
-LET_GO_MS: Final = 10_000
+CLOSING_MS: Final = 10_000
 """How long the executors have no such copies. In a long batch, and where no batch runs, an executor hears of a change
 after three seconds or more (`Watched.round`): copies that are wanted again before that are not closed."""
 
@@ -46,12 +46,12 @@ after three seconds or more (`Watched.round`): copies that are wanted again befo
 def beginning(fleet: Fleet, action: Action) -> Outcome:
     """With what the request begins: the standby moves or is restarted."""
     standby, destination = action.request.processor_id, action.request.destination_host
-    places = places_of_replicas(fleet, standby)
+    locations = replicas_by_location(fleet, standby)
     moves_already = action.saved_progress is not None and bool(
-        action.saved_progress.executor
+        action.saved_progress.destination
     )  # an earlier agent had begun the move
-    if not moves_already and (destination == LAST_SEEN or places.keys() == {destination}):
-        where = ", ".join(sorted(places, key=natural_order)) or "nowhere"
+    if not moves_already and (destination == LAST_SEEN or locations.keys() == {destination}):
+        where = ", ".join(sorted(locations, key=natural_order)) or "nowhere"
         return Outcome(Happening.TURN_TO_RESTART_COPIES, f"standby {standby} at {where} is let go of and made again")
     return Outcome(Happening.TURN_TO_MOVE, f"looking for an executor for {destination}")
 
@@ -62,9 +62,9 @@ def _reserved(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
     """What has come of making copies at the destination."""
-    standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    standby, destination = action.request.processor_id, fleet.executors.get(action.destination)
     if destination is None:
-        message = f"executor {action.executor} was lost: no copy has moved"
+        message = f"executor {action.destination} was lost: no copy has moved"
         return Outcome(Happening.DESTINATION_LOST, message)
     refused = refusal(fleet, replace(action.request, destination_host=destination.location))
     if refused is not None:
@@ -76,15 +76,15 @@ def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
     return why_not_warm(fleet, action, processor, destination, cold, view, consequence="no copy has moved")
 
 
-def _let_go(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    """LETTING_GO begins: no executor is to have the copies."""
-    ongoing = replace(fleet.ongoing, let_go=fleet.ongoing.let_go | {action.request.processor_id})
+def _close_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    """CLOSING_COPIES begins: no executor is to have the copies."""
+    ongoing = replace(fleet.ongoing, closed_standbys=fleet.ongoing.closed_standbys | {action.request.processor_id})
     return Change(without_gone_copies(replace(fleet, ongoing=ongoing)), action)
 
 
-def _copies_let_go(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
+def _copies_closed(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
     """Whether the executors have had time to close the copies."""
-    if view.now_ms < action.since_ms + LET_GO_MS:
+    if view.now_ms < action.since_ms + CLOSING_MS:
         return None
     return Outcome(Happening.COPIES_GONE, f"standby {action.request.processor_id} is made again")
 
@@ -94,21 +94,21 @@ def _renew_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
     InvalidGroupingError when that job model breaks a promise.
     """
-    standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    standby, destination = action.request.processor_id, fleet.executors.get(action.destination)
     pinned = dict(fleet.overrides.pinned_standbys)
     if destination is not None:
         pinned[standby] = destination.location
     overrides = replace(fleet.overrides, pinned_standbys=pinned)
-    fleet, warnings = with_copies_renewed(replace(released(fleet, action), overrides=overrides))
+    fleet, warnings = with_copies_renewed(replace(without_marks(fleet, action), overrides=overrides))
     return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
 
 
 def _unpin(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """RENEWING_COPIES has failed: later job models no longer have the standby at the destination of a move."""
-    fleet = released(fleet, action)
-    if action.executor:
+    fleet = without_marks(fleet, action)
+    if action.destination:
         standby = action.request.processor_id
-        pinned = {id: place for id, place in fleet.overrides.pinned_standbys.items() if id != standby}
+        pinned = {id: location for id, location in fleet.overrides.pinned_standbys.items() if id != standby}
         fleet = replace(fleet, overrides=replace(fleet.overrides, pinned_standbys=pinned))
     return Change(fleet, action)
 
@@ -122,18 +122,22 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
     if not held:
         message = f"no task of processor {fleet.base_of(standby)} has a copy as standby {standby}"
         return Outcome(Happening.NO_PLAN, message)
-    place = fleet.overrides.pinned_standbys.get(standby, "") if action.executor else ""
-    elsewhere = sorted((name for name, id in held.items() if place not in ("", fleet.places[id])), key=natural_order)
-    if elsewhere and action.executor not in fleet.executors:
-        message = f"executor {action.executor} was lost: {len(elsewhere)} of {len(held)} copies are not at {place}"
+    location = fleet.overrides.pinned_standbys.get(standby, "") if action.destination else ""
+    elsewhere = sorted(
+        (name for name, id in held.items() if location not in ("", fleet.locations[id])), key=natural_order
+    )
+    if elsewhere and action.destination not in fleet.executors:
+        message = (
+            f"executor {action.destination} was lost: {len(elsewhere)} of {len(held)} copies are not at {location}"
+        )
         return Outcome(Happening.DESTINATION_LOST, message)
     if elsewhere:
-        count = f"{len(elsewhere)} of {len(held)} copies can not be at {place}, as that of {elsewhere[0]}"
+        count = f"{len(elsewhere)} of {len(held)} copies can not be at {location}, as that of {elsewhere[0]}"
         return Outcome(Happening.NO_PLAN, f"{count}: another one, or its zone, is in the way")
     may_lag = view.now_ms >= action.since_ms + CATCH_UP_MS
     cold = _cold_copies(fleet, held, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
-        where = ", ".join(sorted({fleet.places[id] for id in held.values()}, key=natural_order)) or "nowhere"
+        where = ", ".join(sorted({fleet.locations[id] for id in held.values()}, key=natural_order)) or "nowhere"
         return Outcome(Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}")
     holders = [(name, fleet.processors[id].executor) for name, id in held.items()]
     if view.now_ms >= action.since_ms + view.timeouts.warm_up_ms + transfer_allowance_ms(fleet, holders):
@@ -161,22 +165,24 @@ def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor
     standby, destination = action.request.processor_id, action.request.destination_host
     ending = {*queue.being_restarted, *fleet.ongoing.restarts.values()}
     able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies if fleet.executor_of[id] not in ending}
-    closed = {fleet.places[fleet.base_of(standby)], *places_of_replicas(fleet, standby, others=True)}
-    here = places_of_replicas(fleet, standby).keys()
+    closed = {fleet.locations[fleet.base_of(standby)], *replicas_by_location(fleet, standby, others=True)}
+    here = replicas_by_location(fleet, standby).keys()
     if destination == ANY_HOST and len(here) == 1:  # copies that are spread may gather at a host that has some
         closed |= here
     held = {
         id: sum(task.standby_of is not None for task in container.tasks.values())
         for id, container in fleet.model.containers.items()
     }
-    fit = [id for id in able if fleet.places[id] not in closed and destination in (ANY_HOST, fleet.places[id])]
+    fit = [id for id in able if fleet.locations[id] not in closed and destination in (ANY_HOST, fleet.locations[id])]
     if destination == ANY_HOST:
-        fit = [id for id in fit if refusal(fleet, replace(action.request, destination_host=fleet.places[id])) is None]
+        fit = [
+            id for id in fit if refusal(fleet, replace(action.request, destination_host=fleet.locations[id])) is None
+        ]
     chosen = min(fit, key=lambda id: (held.get(id, 0), natural_order(id)), default=None)
     return None if chosen is None else fleet.executors[able[chosen]]
 
 
 RESERVING: Final = PhaseHandler(_reserved, enter=keep_source)
 WARMING_UP: Final = PhaseHandler(_warmed_up, enter=begin_warming_up)
-LETTING_GO: Final = PhaseHandler(_copies_let_go, enter=_let_go)
+CLOSING_COPIES: Final = PhaseHandler(_copies_closed, enter=_close_copies)
 RENEWING_COPIES: Final = PhaseHandler(_copies_renewed, enter=_renew_copies, fail=_unpin)

@@ -45,13 +45,13 @@ class View:
 class Outcome:
     """What has ended a phase, and the message for the operator.
 
-    `executor` is the destination of the request, `source` the executor that it leaves or ends. Each is empty where the
-    happening names none.
+    `destination` is the executor that the request is to use, `source` the one that it leaves or ends. Each is empty
+    where the happening names none.
     """
 
     happening: Happening
     message: str
-    executor: str = ""
+    destination: str = ""
     source: str = ""
 
 
@@ -69,19 +69,17 @@ class Change:
     note: str = ""
 
 
-def released(fleet: Fleet, action: Action) -> Fleet:
-    """The fleet without the marks of the request: the processor or standby is neither moving nor let go of.
-
-    Queries are *released* in another sense: see `Query.is_released`.
-    """
+def without_marks(fleet: Fleet, action: Action) -> Fleet:
+    """The fleet without the marks of the request: the processor is not moving, its standby's copies are not closed."""
     id, ongoing = action.request.processor_id, fleet.ongoing
     moves = {other: move for other, move in ongoing.moves.items() if other != id}
     openings = ongoing.openings if moves else {}
-    return replace(fleet, ongoing=replace(ongoing, moves=moves, openings=openings, let_go=ongoing.let_go - {id}))
+    closed_standbys = ongoing.closed_standbys - {id}
+    return replace(fleet, ongoing=replace(ongoing, moves=moves, openings=openings, closed_standbys=closed_standbys))
 
 
-def _release(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    return Change(released(fleet, action), action)
+def _without_marks(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    return Change(without_marks(fleet, action), action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +93,4 @@ class PhaseHandler:
 
     outcome: Callable[[RequestQueue, Fleet, Action, View], Outcome | None]
     enter: Callable[[Fleet, Action, Outcome], Change]
-    fail: Callable[[Fleet, Action, Outcome], Change] = _release
+    fail: Callable[[Fleet, Action, Outcome], Change] = _without_marks

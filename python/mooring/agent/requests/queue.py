@@ -31,14 +31,14 @@ class RequestQueue:
     `seen` are the uuids of the newest requests ever seen, in the order in which they came. `history` are the answers
     to the last finished requests, the newest last; `failed` counts the requests that have failed.
 
-    `resumed` is the progress that an earlier agent recorded, by uuid of the request; an action has it as
-    `saved_progress`. `answered_requests` are the final answers of requests that are still in the store, by uuid: the
-    answer may not have been written yet. `read_ms` is when the last reading of the store began.
+    `saved_progress` is the progress that an earlier agent recorded, by uuid of the request; an action has its own.
+    `answered_requests` are the final answers of requests that are still in the store, by uuid: the answer may not have
+    been written yet. `read_ms` is when the last reading of the store began.
     """
 
     actions: tuple[Action, ...] = ()
     seen: Mapping[UUID, None] = field(default_factory=dict)
-    resumed: Mapping[str, SavedProgress] = field(default_factory=dict)
+    saved_progress: Mapping[str, SavedProgress] = field(default_factory=dict)
     history: Answers = ()
     failed: int = 0
     answered_requests: Mapping[str, FinalAnswer] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class RequestQueue:
     def waits_for_reading(self, as_of_ms: int) -> bool:
         """Whether a waiting request may begin once the agent knows that a reading began at `as_of_ms`."""
         waiting = [action for action in self.actions if not action.is_under_way]
-        return any(self.read_ms < action.arrived_by_ms <= as_of_ms for action in waiting)
+        return any(self.read_ms < action.needs_reading_from_ms <= as_of_ms for action in waiting)
 
     def with_accepted(self, accepted: Iterable[Action], seen: Mapping[UUID, None]) -> RequestQueue:
         """The queue with more actions; of the uuids in `seen` the newest are remembered."""

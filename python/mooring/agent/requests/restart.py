@@ -48,8 +48,8 @@ def progress_to_resume(action: Action) -> SavedProgress | None:
 
     None where that agent only waited for copies: then the request begins as a new one.
     """
-    begun = action.saved_progress
-    return None if begun is None or begun.phase == Phase.AWAITING_COPIES.label else begun
+    saved = action.saved_progress
+    return None if saved is None or saved.phase == Phase.AWAITING_COPIES.label else saved
 
 
 def executor_ended_before(fleet: Fleet, action: Action) -> str | None:
@@ -189,7 +189,7 @@ def _restarted(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
         where = f"processor {id} is on executor {carrier} at {fleet.processors[id].location}"
         if waited_ms > wait_ms:
             return Outcome(Happening.EXPIRED, f"{where}, but was not within {wait_ms} ms")
-        return Outcome(Happening.CAME_BACK, where, executor=carrier)
+        return Outcome(Happening.CAME_BACK, where, destination=carrier)
     if carrier is not None and action.is_given_up:
         tried_ms = _most_idle_wait_ms(action)
         return Outcome(Happening.EXPIRED, f"executor {carrier} could not be ended within {tried_ms} ms: it runs on")
@@ -225,9 +225,9 @@ def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> F
 def waited_for(queue: RequestQueue) -> frozenset[str]:
     """The processors whose executors end, or have ended, for a request that is not over. Such processors stay."""
     acting = [action.processors for action in queue.actions if action.phase is Phase.RESTARTING]
-    begun = [  # requests that this agent has not taken up yet
-        begun.processors
-        for uuid, begun in queue.resumed.items()
-        if begun.phase in LABELS and uuid not in queue.answered_requests
+    to_resume = [  # requests that this agent has not taken up yet
+        saved.processors
+        for uuid, saved in queue.saved_progress.items()
+        if saved.phase in LABELS and uuid not in queue.answered_requests
     ]
-    return frozenset[str]().union(*acting, *begun)
+    return frozenset[str]().union(*acting, *to_resume)

@@ -12,7 +12,7 @@ from typing import Final
 from mooring.agent.requests import drain_host, move, move_standby, restart, toggle_standby, waiting
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.conflicts import Conflicts
-from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, released
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, without_marks
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
@@ -25,7 +25,7 @@ _HANDLERS: Final[Mapping[Phase, PhaseHandler]] = {
     Phase.SWITCHING: move.SWITCHING,
     Phase.AWAITING_COPIES: restart.AWAITING_COPIES,
     Phase.RESTARTING: restart.RESTARTING,
-    Phase.LETTING_GO: move_standby.LETTING_GO,
+    Phase.CLOSING_COPIES: move_standby.CLOSING_COPIES,
     Phase.RENEWING_COPIES: toggle_standby.RENEWING_COPIES,
     Phase.EMPTYING: drain_host.EMPTYING,
     Phase.OPENING: drain_host.OPENING,
@@ -139,7 +139,7 @@ def _advance(
     except InvalidGroupingError as refused:
         # A job model that breaks a promise is not accepted: the present one stays until the next regrouping.
         action = action if action.phase is Phase.FAILED else action.after(Happening.NO_PLAN, now_ms)
-        change, message = Change(released(fleet, action), action), f"no plan for it: {refused}"
+        change, message = Change(without_marks(fleet, action), action), f"no plan for it: {refused}"
     message = f"{message}: {change.note}" if change.note else message
     warnings = [LogLine(text) for text in change.warnings]
     action, fleet = change.action, change.fleet
@@ -162,4 +162,4 @@ def _change(fleet: Fleet, before: Action, action: Action, outcome: Outcome) -> C
         return _handler(fleet, action, action.phase).enter(fleet, action, outcome)
     if action.phase is Phase.FAILED and before.phase is not Phase.WAITING:
         return _handler(fleet, action, before.phase).fail(fleet, action, outcome)
-    return Change(released(fleet, action), action)
+    return Change(without_marks(fleet, action), action)

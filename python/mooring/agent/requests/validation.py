@@ -59,12 +59,12 @@ def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> 
 def _known_hosts(fleet: Fleet) -> set[str]:
     return (
         {executor.location for executor in fleet.executors.values()}
-        | set(fleet.places.values())
+        | set(fleet.locations.values())
         | fleet.overrides.drained
     )
 
 
-def places_of_copies(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
+def copies_by_location(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
     """Location to the tasks of the processor that have a copy there, in natural order."""
     container = fleet.model.containers.get(processor_id)
     actives = container.actives if container else {}
@@ -74,10 +74,10 @@ def places_of_copies(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
             for task in holder.tasks.values():
                 if task.standby_of in actives:
                     found.setdefault(fleet.processors[id].location, []).append(task.standby_of)
-    return {place: sorted(tasks, key=natural_order) for place, tasks in found.items()}
+    return {location: sorted(tasks, key=natural_order) for location, tasks in found.items()}
 
 
-def places_of_replicas(fleet: Fleet, standby: str, others: bool = False) -> dict[str, list[str]]:
+def replicas_by_location(fleet: Fleet, standby: str, others: bool = False) -> dict[str, list[str]]:
     """Location to the tasks whose copies are there, for the copies of one standby of a processor, such as 4-0.
 
     With `others`, for the copies of all other standbys of that processor.
@@ -88,8 +88,8 @@ def places_of_replicas(fleet: Fleet, standby: str, others: bool = False) -> dict
     found: dict[str, list[str]] = {}
     for name in ids:
         for task, holder in copies_of_standby(fleet, name).items():
-            found.setdefault(fleet.places[holder], []).append(task)
-    return {place: sorted(tasks, key=natural_order) for place, tasks in found.items()}
+            found.setdefault(fleet.locations[holder], []).append(task)
+    return {location: sorted(tasks, key=natural_order) for location, tasks in found.items()}
 
 
 def _refused_standby(fleet: Fleet, standby: str, destination: str) -> str | None:
@@ -106,7 +106,7 @@ def _refused_standby(fleet: Fleet, standby: str, destination: str) -> str | None
         return f"host {destination} is drained: expected {expected}{_nearest_open(fleet, destination)}"
     if destination == fleet.processors[id].location:
         return f"processor {id} itself is at {destination}: no two copies of a task at one location"
-    others = places_of_replicas(fleet, standby, others=True)
+    others = replicas_by_location(fleet, standby, others=True)
     if destination in others:
         return f"another copy of {others[destination][0]} is at {destination}: no two copies of a task at one location"
     return _refused_zone(fleet, id, [fleet.processors[id].location, *others], destination)
@@ -115,8 +115,8 @@ def _refused_standby(fleet: Fleet, standby: str, destination: str) -> str | None
 def _refused_zone(fleet: Fleet, id: str, taken: list[str], destination: str) -> str | None:
     """Why no copy of the processor's tasks may go to the destination's zone, while another zone has no copy."""
     zones = {executor.location: executor.zone for executor in fleet.executors.values()}
-    of_others = {zones.get(place, "") for place in taken}
-    free = {zones.get(fleet.places[holder], "") for holder in fleet.may_hold_copies} - of_others
+    of_others = {zones.get(location, "") for location in taken}
+    free = {zones.get(fleet.locations[holder], "") for holder in fleet.may_hold_copies} - of_others
     if not any(zones.values()) or zones.get(destination, "") not in of_others or not free:
         return None
     zone = zones.get(destination) or "without a name"
@@ -135,7 +135,7 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
         return f"host {where} is drained: expected {expected}{_nearest_open(fleet, where)}"
     if destination == LAST_SEEN:
         return None
-    copies = places_of_copies(fleet, processor_id)
+    copies = copies_by_location(fleet, processor_id)
     if destination == STANDBY:
         if copies.keys() - fleet.overrides.drained or not all(query.is_released for query in fleet.queries.values()):
             return None
@@ -172,7 +172,7 @@ def _is_standby(fleet: Fleet, id: str) -> bool:
 
 def _no_host(fleet: Fleet, destination: str, words: Sequence[str]) -> str:
     """Why the destination is no host; `words` are the words that a request may have in place of a host."""
-    known = sorted(set(fleet.places.values()), key=natural_order)
+    known = sorted(set(fleet.locations.values()), key=natural_order)
     meant = [word for word in words if word == destination.upper()]
     near = meant or get_close_matches(destination, known, n=1, cutoff=0) or [ANY_HOST]
     return f"destinationHost is {destination!r}: expected {_a_host_or(words)}; nearest: {near[0]}"

@@ -33,32 +33,32 @@ def outcome(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Confli
 
 def _has_to_wait(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Conflicts) -> bool:
     has_first_plans = all(query.is_released for query in fleet.queries.values())
-    may_be_overtaken = queue.read_ms < action.arrived_by_ms  # an earlier request may not have been read yet
+    may_be_overtaken = queue.read_ms < action.needs_reading_from_ms  # an earlier request may not have been read yet
     return not has_first_plans or may_be_overtaken or conflicts.must_wait(action)
 
 
 def _was_switched_for_another(fleet: Fleet, action: Action) -> bool:
     """Whether an earlier agent had switched another processor with the same id: ids are used again."""
-    begun = action.saved_progress
-    if begun is None or begun.phase != Phase.SWITCHING.label or action.request.processor_id not in fleet.processors:
+    saved = action.saved_progress
+    if saved is None or saved.phase != Phase.SWITCHING.label or action.request.processor_id not in fleet.processors:
         return False
-    return fleet.processors[action.request.processor_id].executor not in (None, begun.source, begun.executor)
+    return fleet.processors[action.request.processor_id].executor not in (None, saved.source, saved.destination)
 
 
 def _move_or_restart(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Conflicts) -> Outcome | None:
     """With what the request begins: a move or a restart. None while a move uses the executor that would end."""
     processor = fleet.processors[action.request.processor_id]
-    begun = restart.progress_to_resume(action)
+    saved = restart.progress_to_resume(action)
     ended = restart.executor_ended_before(fleet, action)
-    if ended is not None or (begun is None and restart.is_to_restart(fleet, action)):
+    if ended is not None or (saved is None and restart.is_to_restart(fleet, action)):
         source = processor.last_executor if ended is None else ended
         if source in fleet.executors and conflicts.is_busy(source):
             return None
         return restart.beginning(queue, fleet, processor, source, has_begun=ended is not None)
     executor = processor.executor or ""
-    if begun is not None and begun.phase == Phase.SWITCHING.label and executor != begun.source:
+    if saved is not None and saved.phase == Phase.SWITCHING.label and executor != saved.source:
         return Outcome(Happening.WAS_SWITCHED, "an agent before this one had switched it")
     # An earlier agent may have switched the move, and the processor is at the source again. Then the move begins anew.
-    source = begun.source if begun else executor
+    source = saved.source if saved else executor
     message = f"looking for an executor for {action.request.destination_host}"
     return Outcome(Happening.TURN_TO_MOVE, message, source=source)

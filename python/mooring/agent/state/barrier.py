@@ -1,9 +1,9 @@
 """The barrier of a new version of the job model.
 
-A version comes into force in the JVM when every executor that lived when the version was offered has taken it up.
+A version comes into force in the JVM when every executor that lived when the version was announced has taken it up.
 Executors that are lost or given up are not waited for. Pure.
 
-The agent offers a version to the JVM. Executors ask for the newest version, take it up, and report that. The agent
+The agent announces a version to the JVM. Executors ask for the newest version, take it up, and report that. The agent
 gives up an executor that does not take a version up in time, until it takes a later one up. A version that timed out is
 replaced by the next one, which waits for the other executors only.
 """

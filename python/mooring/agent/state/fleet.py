@@ -145,15 +145,14 @@ class Fleet:
     """Everything that the agent decides from.
 
     `changed_tasks` are the tasks that the newest job model gives to another processor than the one before, and new
-    tasks. `task_locality` maps a task to the location where it ran last. `wanted_by_jvm` maps query id and partition to
-    the first executor in the plan that the JVM held when this agent started.
+    tasks. `task_locality` maps a task to the location where it ran last. `first_executors_in_jvm` maps query id and
+    partition to the first executor in the plan that the JVM held when this agent started.
 
-    `copies` maps query id, partition and executor to the last report about that copy. `arrivals` maps a task to the
-    processor that gets the task once the task's state is warm there. The JVM's `arrivals` are others: copies whose task
-    is about to run where they are.
+    `copies` maps query id, partition and executor to the last report about that copy. `tasks_to_warm_up` maps a task to
+    the processor that gets the task once the task's state is warm there.
 
-    `withheld` has the living executors to which Spark offers no tasks now, each with the reason. Their tasks run
-    elsewhere, and return when Spark offers tasks to them again. `lending` has the executors that serve their tasks
+    `withheld` has the living executors from which Spark withholds tasks now, each with the reason. Their tasks run
+    elsewhere, and return when Spark gives tasks to them again. `lending` has the executors that serve their tasks
     badly, and the tasks that are lent for that reason.
     """
 
@@ -171,9 +170,9 @@ class Fleet:
     model: JobModel = field(default_factory=lambda: JobModel.of([]))
     changed_tasks: frozenset[str] = frozenset()
     task_locality: Mapping[str, str] = field(default_factory=dict)
-    wanted_by_jvm: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    first_executors_in_jvm: Mapping[tuple[str, int], str] = field(default_factory=dict)
     copies: Mapping[tuple[str, int, str], SeenCopy] = field(default_factory=dict)
-    arrivals: Mapping[str, str] = field(default_factory=dict)
+    tasks_to_warm_up: Mapping[str, str] = field(default_factory=dict)
     withheld: Mapping[str, str] = field(default_factory=dict)
     lending: Lending = field(default_factory=Lending)
 
@@ -188,40 +187,40 @@ class Fleet:
         return any(processor.executor is None for processor in self.processors.values())
 
     @property
-    def places(self) -> dict[str, str]:
-        """Processor id to location. A *place* here is a location, such as a host."""
+    def locations(self) -> dict[str, str]:
+        """Processor id to location."""
         return {id: processor.location for id, processor in self.processors.items()}
 
     @property
-    def open_places(self) -> dict[str, str]:
+    def open_locations(self) -> dict[str, str]:
         """Processor id to location, for the processors that tasks may go to.
 
         These are the processors at hosts that are not drained, without spare processors that have no active task. Where
         none of these has an executor, spare processors are included, then processors at drained hosts, then all.
         """
-        places, bound = self.undrained_places, self.executor_of
-        no_spares = {id: place for id, place in places.items() if not self.is_empty_spare(id)}
-        at_drained = {id: place for id, place in self.places.items() if not self.is_empty_spare(id)}
-        found = next((open for open in (no_spares, places, at_drained) if open.keys() & bound.keys()), None)
-        return found or (self.places if bound else no_spares or self.places)
+        locations, bound = self.undrained_locations, self.executor_of
+        no_spares = {id: location for id, location in locations.items() if not self.is_empty_spare(id)}
+        at_drained = {id: location for id, location in self.locations.items() if not self.is_empty_spare(id)}
+        found = next((open for open in (no_spares, locations, at_drained) if open.keys() & bound.keys()), None)
+        return found or (self.locations if bound else no_spares or self.locations)
 
     @property
-    def undrained_places(self) -> dict[str, str]:
+    def undrained_locations(self) -> dict[str, str]:
         """Processor id to location, without those at drained hosts."""
-        return {id: place for id, place in self.places.items() if place not in self.overrides.drained}
+        return {id: location for id, location in self.locations.items() if location not in self.overrides.drained}
 
     @property
     def may_hold_copies(self) -> frozenset[str]:
         """The processors that have an executor, at a host that is not drained."""
-        return frozenset(self.executor_of.keys() & self.undrained_places.keys())
+        return frozenset(self.executor_of.keys() & self.undrained_locations.keys())
 
     @property
     def is_to_be_emptied(self) -> bool:
         """Whether an active task is at a drained host and could move."""
         if not self.overrides.drained or not self.may_hold_copies:
             return False
-        places = self.undrained_places
-        return any(held.actives and id not in places for id, held in self.model.containers.items())
+        locations = self.undrained_locations
+        return any(held.actives and id not in locations for id, held in self.model.containers.items())
 
     def is_empty_spare(self, id: str) -> bool:
         """Whether the processor is spare and has no active task."""
@@ -249,17 +248,17 @@ class Fleet:
         overrides = replace(
             self.overrides,
             stopped_standbys=self.overrides.stopped_standbys & self.processors.keys(),
-            pinned_standbys={id: place for id, place in self.overrides.pinned_standbys.items() if id in known},
+            pinned_standbys={id: location for id, location in self.overrides.pinned_standbys.items() if id in known},
         )
         return replace(self, overrides=overrides)
 
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
         """Whether a task that the plan has on this executor is to run elsewhere.
 
-        All tasks of the executor run elsewhere while Spark offers it no tasks. A task on loan runs elsewhere as well,
-        except when an operator moves a processor to the executor.
+        All tasks of the executor run elsewhere while Spark withholds tasks from it. A task on loan runs elsewhere as
+        well, except when an operator moves a processor to the executor.
         """
-        is_destination = any(move.executor == executor for move in self.ongoing.moves.values())
+        is_destination = any(move.destination == executor for move in self.ongoing.moves.values())
         return executor in self.withheld or (not is_destination and self.lending.is_lent(query, partition, executor))
 
     def with_executor(self, executor: Executor) -> Fleet:
@@ -281,7 +280,7 @@ class Fleet:
         """With the bytes that an executor fetched to open a store, if a processor has just moved to that executor."""
         task = task_of_store(opened.store)
         is_destination = any(
-            move.is_switched and move.executor == opened.executor for move in self.ongoing.moves.values()
+            move.is_switched and move.destination == opened.executor for move in self.ongoing.moves.values()
         )
         if task is None or not is_destination:
             return self
@@ -329,6 +328,6 @@ class Fleet:
 
 def task_of_store(store: str) -> tuple[str, int] | None:
     """The checkpoint and the partition of a store's directory; None for a directory that is no store's."""
-    checkpoint, _, place = store.rpartition("/state/")
-    partition = place.split("/")[1] if "/" in place else ""
+    checkpoint, _, below = store.rpartition("/state/")
+    partition = below.split("/")[1] if "/" in below else ""
     return (checkpoint, int(partition)) if checkpoint and partition.isdecimal() else None

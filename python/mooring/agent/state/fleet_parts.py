@@ -56,14 +56,14 @@ class Timers:
     """When the agent acts next, in milliseconds since the epoch; None for a timer that is not set.
 
     At `regroup_at_ms` the agent makes a new job model. `even_out_by_ms` is set while tasks wait for warm copies before
-    the load is evened out; at that time the tasks move without them. `settled_by_ms` is no deadline: after it the next
-    stage of moves waits only for batches that began before that time. A stage is a part of a balanced job model
-    (`staged_moves`), not a stage of Spark.
+    the load is evened out; at that time the tasks move without them. After `new_batches_ignored_after_ms` the next step
+    of moves waits only for batches that began before that time. A step is a part of a balanced job model
+    (`moves_in_steps`).
     """
 
     regroup_at_ms: int | None = None
     even_out_by_ms: int | None = None
-    settled_by_ms: int | None = None
+    new_batches_ignored_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorMove:
-    """A move of a processor from the executor `source` to the destination `executor`.
+    """A move of a processor from the executor `source` to the executor `destination`.
 
     Until `is_switched`, the destination warms the tasks up.
     """
 
     source: str
-    executor: str
+    destination: str
     is_switched: bool = False
 
 
@@ -97,19 +97,19 @@ class OngoingRequests:
     """What the requests that are under way change for a while.
 
     `moves` maps a processor to its move. While there are moves, `openings` maps checkpoint, partition and executor to
-    the bytes of state that stores at a destination have fetched. The standbys in `let_go` are in the job model, and no
-    executor has them for a while. `restarts` maps a request to the executor that the JVM ends for it.
+    the bytes of state that stores at a destination have fetched. `closed_standbys` are in the job
+    model, and no executor has them for a while. `restarts` maps a request to the executor that the JVM ends for it.
     """
 
     moves: Mapping[str, ProcessorMove] = field(default_factory=dict)
     openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
-    let_go: frozenset[str] = frozenset()
+    closed_standbys: frozenset[str] = frozenset()
     restarts: Mapping[str, str] = field(default_factory=dict)
 
     def with_fetched(self, checkpoint: str, partition: int, executor: str, fetched_bytes: int) -> OngoingRequests:
         """With so many bytes more that an executor has fetched to open the stores of a partition."""
-        place = (checkpoint, partition, executor)
-        return replace(self, openings={**self.openings, place: self.openings.get(place, 0) + fetched_bytes})
+        key = (checkpoint, partition, executor)
+        return replace(self, openings={**self.openings, key: self.openings.get(key, 0) + fetched_bytes})
 
 
 @dataclass(frozen=True, slots=True)

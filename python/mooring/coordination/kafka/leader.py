@@ -122,7 +122,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
         if self._is_free():
             self._lead()
             return self._silence_seconds * RENEWAL
-        self._let_go()
+        self._leave_role()
         self._announce()
         return self._until_the_next_look()
 
@@ -146,7 +146,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
         with suppress(MetadataStoreError):
             self._look(self._store.look(PREFIX, self._silence_seconds * RENEWAL / 2))
             if self._lease is not None and self._lease.token != self._token:
-                self._let_go()
+                self._leave_role()
                 self._end_term()
                 self._woken.set()
                 return
@@ -200,7 +200,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
             generation = self._role.write(records, timeout_seconds)
         except (WriterReplaced, RoleHeld) as refusal:
             self._replaced = self._replaced or isinstance(refusal, WriterReplaced)
-            self._let_go()
+            self._leave_role()
             self._end_term()
             self._woken.set()
             return
@@ -220,7 +220,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
             epoch = self._epoch if seen is None and self._epoch else uuid.uuid4().hex[:12]
         return Lease(self._name, self._token, epoch, round(self._silence_seconds * 1000))
 
-    def _let_go(self) -> None:
+    def _leave_role(self) -> None:
         role, self._role, self._held = self._role, None, None
         if role is not None:
             role.close()
@@ -237,7 +237,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
         except (WriterReplaced, RoleHeld):
             pass  # another candidate leads: there is nothing to give up
         finally:
-            self._let_go()
+            self._leave_role()
 
     # On the store's thread
 

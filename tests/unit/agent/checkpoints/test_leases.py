@@ -21,13 +21,13 @@ def taken(run: str, checkpoint: Path) -> events.CheckpointTaken:
 def test_a_checkpoint_is_noted_while_its_query_runs(tmp_path: Path) -> None:
     said: list[str] = []
     leases = Leases(LocalFileTree, said.append, lambda: 5_000)
-    leases.take(STARTED)
+    leases.handle(STARTED)
     assert not [thread for thread in threading.enumerate() if thread.name == "mooring-leases"], "no query, no thread"
-    leases.take(taken("q", tmp_path))
+    leases.handle(taken("q", tmp_path))
     wait_until(lambda: lease_on(tmp_path) == Lease("app-7", 5_000), "the note", 5)
-    leases.take(events.CheckpointLeft(2, "q"))
+    leases.handle(events.CheckpointLeft(2, "q"))
     wait_until(lambda: lease_on(tmp_path) is None, "no note", 5)
-    leases.take(taken("q", tmp_path))
+    leases.handle(taken("q", tmp_path))
     wait_until(lambda: lease_on(tmp_path) is not None, "the note again", 5)
     leases.end()
     assert lease_on(tmp_path) is None and not said
@@ -50,7 +50,7 @@ def test_a_note_that_can_not_be_written_is_said_once(tmp_path: Path) -> None:
 
     leases = Leases(away, said.append, lambda: 5_000)
     for query in ("q", "r"):
-        leases.take(taken(query, tmp_path / query))
+        leases.handle(taken(query, tmp_path / query))
         assert tried.acquire(timeout=5)
     leases.end()
     assert len(said) == 1 and "the bucket does not answer" in said[0]

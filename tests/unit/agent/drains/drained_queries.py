@@ -7,11 +7,11 @@ from uuid import UUID
 from mooring.agent.drains.advance import advanced
 from mooring.agent.drains.drainage import Drainage
 from mooring.agent.drains.events_and_orders import (
-    AnnounceDrains,
     DrainsAsked,
     EndQuery,
     QueriesSeen,
     RemoveNotifications,
+    RequestDrains,
 )
 from mooring.drain import DrainNotification, RunningQuery, StopMode
 from mooring.model.events import DrainProgressed
@@ -19,7 +19,7 @@ from mooring.model.orders import Order
 
 BIDS = RunningQuery("id-1", "run-1", "bids", frozenset({"/in"}), frozenset({"/bids"}))
 SUMS = RunningQuery("id-2", "run-2", "sums", frozenset({"/bids"}), frozenset({"/sums"}))
-OVER = [RemoveNotifications(frozenset({UUID(int=1)})), AnnounceDrains(())]
+OVER = [RemoveNotifications(frozenset({UUID(int=1)})), RequestDrains(())]
 APART = RunningQuery("id-3", "run-3", "apart", frozenset({"/other"}), frozenset({"/apart"}))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.agent.drains.advance import advanced
 from mooring.agent.drains.drainage import Drainage
-from mooring.agent.drains.events_and_orders import AnnounceDrains, DrainsAsked
+from mooring.agent.drains.events_and_orders import DrainsAsked, RequestDrains
 from mooring.drain import DrainNotification, StopMode
 from mooring.model.events import DrainProgressed, TerminationAsked
 from mooring.model.orders import LogLine
@@ -119,8 +119,8 @@ def test_sigterm_asks_for_a_drain_of_all() -> None:
 
 def test_the_driver_hears_of_which_queries_a_drain_is_asked_for() -> None:
     news = DrainsAsked(0, (DrainNotification(UUID(int=1), "app", query="sums"), DrainNotification(UUID(int=2), "app")))
-    assert advanced(Drainage(), news)[1] == [AnnounceDrains((None, "sums"))]
+    assert advanced(Drainage(), news)[1] == [RequestDrains((None, "sums"))]
     stopped = DrainsAsked(0, (DrainNotification(UUID(int=3), "app", stop=StopMode.AFTER_AVAILABLE),))
-    assert advanced(Drainage(), stopped)[1] == [AnnounceDrains(())], "one that starts may read what is available"
-    assert advanced(Drainage(), DrainsAsked(0, ()))[1] == [AnnounceDrains(())], "nobody has asked so far"
-    assert advanced(Drainage(), TerminationAsked(0))[1] == [AnnounceDrains((None,))]
+    assert advanced(Drainage(), stopped)[1] == [RequestDrains(())], "one that starts may read what is available"
+    assert advanced(Drainage(), DrainsAsked(0, ()))[1] == [RequestDrains(())], "nobody has asked so far"
+    assert advanced(Drainage(), TerminationAsked(0))[1] == [RequestDrains((None,))]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mooring.agent.drains.advance import advanced
 from mooring.agent.drains.drainage import Drainage
-from mooring.agent.drains.events_and_orders import AnnounceDrains, EndQuery, OweDrains, RemoveNotifications
+from mooring.agent.drains.events_and_orders import EndQuery, NoteDrains, RemoveNotifications, RequestDrains
 from mooring.drain import RunningQuery, StopMode
 from mooring.model.events import DrainOwed
 from mooring.model.orders import LogLine, Order
@@ -24,7 +24,7 @@ from tests.unit.agent.drains.drained_queries import (
 
 
 def owed(orders: list[Order]) -> dict[str, frozenset[str]]:
-    written = [order.after for order in orders if isinstance(order, OweDrains)]
+    written = [order.after for order in orders if isinstance(order, NoteDrains)]
     assert len(written) <= 1
     return dict(written[0]) if written else {}
 
@@ -53,7 +53,7 @@ def test_what_an_earlier_application_owed_waits_for_those_that_it_named() -> Non
     drainage, orders = seen(drained(drainage, BIDS), APART)
     assert told(orders) == ["id-3"]
     _, orders = seen(drained(drainage, APART))
-    assert [type(order) for order in orders] == [RemoveNotifications, AnnounceDrains], (
+    assert [type(order) for order in orders] == [RemoveNotifications, RequestDrains], (
         "nobody asked in the store, nothing is missed"
     )
 
@@ -116,7 +116,7 @@ def test_an_application_that_drains_at_its_start_does_so_with_every_query() -> N
     assert EndQuery("id-1", "DRAIN", zero_input=True) in orders
     drainage, _ = seen(drained(drainage, BIDS), at_ms=1_010_000)
     drainage, orders = seen(drainage, at_ms=1_015_000)
-    assert orders[-1] == AnnounceDrains((None,)) and drainage.is_under_way
+    assert orders[-1] == RequestDrains((None,)) and drainage.is_under_way
     assert seen(drainage, at_ms=1_016_000)[1] == [], "nothing more is to be said"
     drainage, _ = seen(drainage, APART, at_ms=2_000_000)
     assert told(seen(drainage, APART, at_ms=2_005_000)[1]) == ["id-3"]

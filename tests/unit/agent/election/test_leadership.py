@@ -51,7 +51,7 @@ class Jvm:
         self.hangs = threading.Event()
         self.goes_on = threading.Event()
 
-    def lead(self, standing: Standing, said_at: float) -> bool:
+    def report_standing(self, standing: Standing, said_at: float) -> bool:
         if self.is_gone:
             raise AgentError("gone")
         if self.hangs.is_set():
@@ -61,10 +61,10 @@ class Jvm:
         self.has_lost |= standing.state == WAITING and I_LEAD in self.heard
         return not self.has_lost
 
-    def leave(self, text: str) -> None:
+    def keep_for_next_agent(self, name: str, text: str) -> None:
         self.kept.append(text)
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         self.log.append(message)
 
 

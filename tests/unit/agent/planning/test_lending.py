@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mooring.agent.counters import Counters
-from mooring.agent.planning.staged_moves import is_settled
+from mooring.agent.planning.moves_in_steps import is_settled
 from mooring.agent.status import status_of
 from mooring.model import events
 from mooring.model.event_json import read_event

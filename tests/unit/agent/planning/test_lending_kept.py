@@ -72,5 +72,5 @@ def test_lent_tasks_stay_where_the_agent_before_had_them(batches: Batches) -> No
     batches.run(2, refuse="1")
     other = {"2": "3", "3": "2"}
     wanted = {("q", p): other[batches.plan[p]] for p in own}
-    rows = plan_rows(replace(batches.story.state.fleet, wanted_by_jvm=wanted), {})
+    rows = plan_rows(replace(batches.story.state.fleet, first_executors_in_jvm=wanted), {})
     assert {("q", p): rows["q"][p][0] for p in own} == wanted

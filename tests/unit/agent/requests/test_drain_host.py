@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from mooring.agent.counters import Counters
-from mooring.agent.planning.staged_moves import IDLE_MS
+from mooring.agent.planning.moves_in_steps import IDLE_MS
 from mooring.agent.status import status_of
 from mooring.model import events
 from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
@@ -187,7 +187,7 @@ def test_nothing_is_moved_or_restarted_at_a_drained_host() -> None:
     asks(queues, HostAction.DRAIN, "d")
     asked = queues.places("1", ANY_HOST)
     queues.is_read()
-    assert {move.executor for move in queues.story.state.fleet.ongoing.moves.values()} <= {"1"}
+    assert {move.destination for move in queues.story.state.fleet.ongoing.moves.values()} <= {"1"}
 
 
 def test_tasks_run_at_a_drained_host_when_no_other_lives_and_leave_when_one_comes() -> None:

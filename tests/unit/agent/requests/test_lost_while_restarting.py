@@ -107,7 +107,7 @@ def test_after_the_agent_died_no_executor_is_ended_to_which_a_standby_was_on_its
     queues = Queues(running(partitions=4, executors=("1@a", "2@b", "3@c", "4@d", "5@e", "6@f"), factor=2))
     queues.warms_up()
     apart = next(id for id in "123" if id not in sharing(queues, "0") and not set(sharing(queues, id)) & {"0"})
-    end, place = queues.story.state.fleet.executor_of[apart], queues.story.state.fleet.places[apart]
+    end, place = queues.story.state.fleet.executor_of[apart], queues.story.state.fleet.locations[apart]
     copies = queues.places("0-0", place, at_ms=2)
     queues.is_read()
     restart = queues.places(apart, LAST_SEEN, at_ms=1)
@@ -129,8 +129,8 @@ def test_what_a_request_is_about_outlives_the_agent() -> None:
     queues.is_read()
     word = kept_overrides(queues.story)
     assert word is not None
-    begun = type(word).from_json(word.to_json()).under_way[str(asked.uuid)]
-    assert (sorted(begun.processors), sorted(begun.sharing - {"0"})) == (["0"], sharing(queues, "0"))
+    saved = type(word).from_json(word.to_json()).saved_progress[str(asked.uuid)]
+    assert (sorted(saved.processors), sorted(saved.sharing - {"0"})) == (["0"], sharing(queues, "0"))
 
 
 def test_no_standby_goes_to_an_executor_that_is_to_end() -> None:
@@ -138,7 +138,7 @@ def test_no_standby_goes_to_an_executor_that_is_to_end() -> None:
     queues.warms_up()
     apart = next(id for id in "123" if id not in sharing(queues, "0") and not set(sharing(queues, id)) & {"0"})
     end = queues.story.state.fleet.executor_of[apart]
-    place = queues.story.state.fleet.places[apart]
+    place = queues.story.state.fleet.locations[apart]
     restart, copies = queues.places(apart, LAST_SEEN, at_ms=1), queues.places("0-0", place, at_ms=2)
     queues.is_read()
     assert restarts(queues) == [end] and queues.changes(copies) == DONE[:2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.agent.planning.staged_moves import IDLE_MS
+from mooring.agent.planning.moves_in_steps import IDLE_MS
 from mooring.agent.requests.move import CATCH_UP_MS
 from mooring.agent.requests.phase import RequestTimeouts
 from mooring.model import events

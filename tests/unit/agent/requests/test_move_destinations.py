@@ -26,7 +26,7 @@ REQUEST_TIMEOUTS = RequestTimeouts()
 def test_an_executor_that_gets_no_tasks_is_no_destination(queues: Queues) -> None:
     host = free_host(queues)
     there = executor_at(queues, host)
-    queues.story.take(events.OffersWithheld(queues.story.now_ms, {there: "Spark has excluded it after failures"}))
+    queues.story.take(events.TasksWithheld(queues.story.now_ms, {there: "Spark has excluded it after failures"}))
     asked = queues.places("0", host)
     queues.is_read()
     assert where(queues, "0") == {"1"} and there not in queues.story.state.fleet.ongoing.moves
@@ -119,7 +119,7 @@ def test_two_moves_at_once_go_to_two_executors() -> None:
     first, second = queues.places("0", ANY_HOST), queues.places("1", ANY_HOST)
     queues.is_read()
     moves = queues.story.state.fleet.ongoing.moves
-    assert len({move.executor for move in moves.values()}) == 2
+    assert len({move.destination for move in moves.values()}) == 2
     queues.warms_up()
     queues.after()
     queues.runs_a_batch()

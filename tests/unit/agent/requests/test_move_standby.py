@@ -8,7 +8,7 @@ import pytest
 
 from mooring.agent.planning.copies import copies_of_standby
 from mooring.agent.requests.move import CATCH_UP_MS, TROUBLE_MS
-from mooring.agent.requests.move_standby import LET_GO_MS
+from mooring.agent.requests.move_standby import CLOSING_MS
 from mooring.agent.requests.phase import RequestTimeouts
 from mooring.agent.requests.queue import RequestQueue
 from mooring.model import events
@@ -92,7 +92,7 @@ def test_a_restart_lets_go_of_the_copies_and_makes_them_again_where_they_were(qu
     asked = queues.places("0-0", host if destination == "its host" else destination)
     queues.is_read()
     assert hosts_of(queues) == {host} and not told_to_hold(queues)
-    queues.after(LET_GO_MS)
+    queues.after(CLOSING_MS)
     assert told_to_hold(queues) == {executor_at(queues, host)} and queues.changes(asked) == DONE[:2]
     queues.warms_up(behind=1)
     assert queues.changes(asked) == DONE[:2], "they have not caught up"
@@ -278,10 +278,12 @@ def test_a_new_agent_does_not_restart_copies_that_an_old_one_had_moved(queues: Q
     new.responses[asked.uuid] = asked.answered(StatusCode.IN_PROGRESS, "on its way", 1)
     new.story.state = replace(
         new.story.state,
-        queue=RequestQueue(resumed={str(asked.uuid): SavedProgress("renewing copies", "", executor_at(queues, host))}),
+        queue=RequestQueue(
+            saved_progress={str(asked.uuid): SavedProgress("renewing copies", "", executor_at(queues, host))}
+        ),
     )
     new.is_read()
-    assert not new.story.state.fleet.ongoing.let_go
+    assert not new.story.state.fleet.ongoing.closed_standbys
     new.warms_up()
     new.after(CATCH_UP_MS)
     assert new.changes(asked)[-1] == "SUCCEEDED" and hosts_of(new) == {host}

@@ -34,7 +34,7 @@ def test_a_new_agent_goes_on_with_a_move(when: str) -> None:
     old = Queues(running(partitions=4, executors=FOUR))
     asked = old.places("0", ANY_HOST)
     old.is_read()
-    to = old.story.state.fleet.ongoing.moves["0"].executor
+    to = old.story.state.fleet.ongoing.moves["0"].destination
     if when == "switched":
         old.warms_up()
     new = a_new_agent(old.story)

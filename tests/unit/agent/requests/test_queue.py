@@ -10,7 +10,7 @@ import pytest
 
 from mooring.agent.core import next_deadline_ms
 from mooring.agent.requests import queue as queue_module
-from mooring.agent.requests.action import ARRIVAL_MS, Action
+from mooring.agent.requests.action import READING_DELAY_MS, Action
 from mooring.agent.requests.inbox import RESPONSES_KEPT_MS, accept_requests
 from mooring.agent.requests.orders import RemoveMessages
 from mooring.agent.requests.phase import View
@@ -218,7 +218,7 @@ def test_one_that_another_client_wrote_a_moment_earlier_comes_first_though_it_is
     now_ms = queues.story.now_ms
     second = queues.asks("START", at_ms=now_ms + ahead_ms)
     queues.is_read()
-    queues.after(ARRIVAL_MS)
+    queues.after(READING_DELAY_MS)
     assert queues.changes(second) == ["ACCEPTED"], "it is not known yet what else is there"
     first = queues.asks("STOP", at_ms=now_ms - 1)
     queues.is_read()
@@ -271,7 +271,7 @@ def test_one_action_is_begun_at_a_time_and_the_loop_does_not_wait_for_the_next(q
     asked = [queues.asks("STOP", "1"), queues.asks("STOP", "2"), queues.asks("START", "2", at_ms=2)]
     state = queues.story.state
     queue, fleet = (
-        RequestQueue(read_ms=ARRIVAL_MS + 2).with_accepted([Action.accepted(request) for request in asked], {}),
+        RequestQueue(read_ms=READING_DELAY_MS + 2).with_accepted([Action.accepted(request) for request in asked], {}),
         state.fleet,
     )
     for number in range(2):

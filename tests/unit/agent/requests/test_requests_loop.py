@@ -40,17 +40,17 @@ class LivingBridge(Bridge):
         self.polls = 0
         self.restarted: list[str] = []
 
-    def offer(self, version: int) -> None:
+    def announce(self, version: int) -> None:
         now_ms = time.time_ns() // 1_000_000
         self.picked_up = [events.PlanPickedUp(now_ms, executor, version) for executor in sorted(self.executors)]
 
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         self.restarted.append(executor)
 
-    def poll(self, timeout_ms: int) -> list[events.Event]:
+    def poll_events(self, timeout_ms: int) -> list[events.Event]:
         self.polls += 1
         if self.news or self.picked_up:
-            return super().poll(timeout_ms)
+            return super().poll_events(timeout_ms)
         if self.is_over.wait(min(timeout_ms, 10) / 1000):
             raise AgentError("the driver is gone")
         return []

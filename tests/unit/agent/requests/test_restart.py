@@ -163,7 +163,7 @@ def test_nobody_moves_to_an_executor_that_is_to_end_though_its_successor_has_com
     assert queues.changes(restart) == DONE and "2" in queues.story.state.fleet.executors
     queues.places("0", "b", at_ms=2)
     queues.is_read()
-    assert queues.story.state.fleet.ongoing.moves["0"].executor == "7"
+    assert queues.story.state.fleet.ongoing.moves["0"].destination == "7"
     queues.story.take(events.RestartGivenUp(queues.story.now_ms, str(restart.uuid), "2"))
     assert not queues.story.state.fleet.ongoing.restarts and "2" in queues.story.state.fleet.executor_of.values()
 

@@ -303,4 +303,4 @@ def test_nothing_goes_to_an_executor_that_is_to_end(queues: Queues, asked: Reque
     for id in others:
         queues.places(id, ANY_HOST, at_ms=2)
         queues.is_read()
-    assert not [move for move in queues.story.state.fleet.ongoing.moves.values() if move.executor == "1"]
+    assert not [move for move in queues.story.state.fleet.ongoing.moves.values() if move.destination == "1"]

@@ -9,7 +9,7 @@ from mooring.agent.counters import Counters
 from mooring.agent.status import status_of
 from mooring.cli.status import as_text
 from mooring.model import events
-from mooring.model.orders import LogLine, OfferVersion, PublishPlan
+from mooring.model.orders import AnnounceVersion, LogLine, PublishPlan
 from tests.seeds import seeded
 from tests.unit.agent.builders import TIMING, Story, running
 
@@ -54,13 +54,13 @@ def test_an_executor_that_dies_holds_nobody_up() -> None:
 
 def test_who_is_silent_is_given_up_and_the_version_replaced() -> None:
     story = scaled_out()
-    offered = version(story)
+    announced = version(story)
     story.after(TIMEOUT)
-    assert story.barriers[offered] == "TIMED_OUT"
-    assert story.barriers[offered + 1] == "DONE" and version(story) == offered + 1
+    assert story.barriers[announced] == "TIMED_OUT"
+    assert story.barriers[announced + 1] == "DONE" and version(story) == announced + 1
     assert story.sizes("q") == [2, 2, 2, 2]
     (said,) = (order for order in story.orders if isinstance(order, LogLine))
-    assert f"executors 1 did not take up placement version {offered}" in said.message
+    assert f"executors 1 did not take up placement version {announced}" in said.message
 
 
 def test_who_was_given_up_is_not_waited_for_until_it_speaks() -> None:
@@ -123,12 +123,12 @@ def test_losses_under_the_obeyed_version_wait_for_nobody() -> None:
 
 def test_a_new_agent_goes_on_above_what_was_offered() -> None:
     story = Story()
-    story.take(events.PlanInForce(0, 4, {("q", 0): "1"}, offered=9))
+    story.take(events.PlanInForce(0, 4, {("q", 0): "1"}, announced=9))
     story.joins("1@a")
     story.after(TIMING.debounce_ms)
     story.plans("q", 1)
-    offers = [order.version for order in story.orders if isinstance(order, OfferVersion)]
-    assert offers and min(offers) == 10
+    announced_versions = [order.version for order in story.orders if isinstance(order, AnnounceVersion)]
+    assert announced_versions and min(announced_versions) == 10
 
 
 def test_status_shows_who_is_waited_for_and_what_changed() -> None:

@@ -52,7 +52,7 @@ trait Operations {
 final class Bridge(table: PlacementTable, leadership: Option[Leadership], operations: Operations) {
   private type Event = Map[String, Any]
 
-  @volatile private var handover = "" // a text from one agent for the next one, such as its session with ZooKeeper
+  private val kept = new ConcurrentHashMap[String, String]() // texts from one agent for the next one, such as its session with ZooKeeper
 
   private[mooring] val stateReports = new StateReports
 
@@ -65,7 +65,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   private val lastCall = new AtomicLong(System.nanoTime())
   private val callsUnderWay = new AtomicInteger // calls of this agent that may wait: for an event, a lock or storage
   @volatile private var lastPlan = ""
-  @volatile private var offered = -1L // the newest version of the job model
+  @volatile private var announced = -1L // the newest version of the job model
   @volatile private var greeted = false // whether this agent has called `hello`, and no event was dropped after that
   // Events that are still true, for agents that start later. The key names the subject of the event: an executor, a query, a batch, ...
   private val lasting = new ConcurrentHashMap[String, Event]()
@@ -94,7 +94,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     val order = Seq("ApplicationStarted", "ExecutorRegistered", "CheckpointTaken", "QueryStarting", "QueryPlanned", "BatchBegan")
     val now = lasting.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
     Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
-      "offered" -> offered) +: now)
+      "announced" -> announced) +: now)
   }
 
   /**
@@ -112,10 +112,10 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   }
 
   /** A new version of the job model: executors take it up when they ask for the newest one. */
-  def offer(version: Long): Unit = offered = version
+  def announce(version: Long): Unit = announced = version
 
   /** The version that executors are to take up; -1 for none. */
-  def newest: Long = offered
+  def newest: Long = announced
 
   /** An executor has taken up a version. */
   def pickedUp(executor: String, version: Long): Unit =
@@ -186,11 +186,11 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
   def files(directory: String): DriverFiles = operations.files(directory)
 
-  /** Keeps a text for the next agent of this driver. */
-  def keepForNextAgent(text: String): Unit = handover = text
+  /** Keeps a text for the next agent of this driver, in place of an earlier text of this name. */
+  def keepForNextAgent(name: String, text: String): Unit = { kept.put(name, text); () }
 
-  /** The text that an earlier agent has kept for this one; empty for the first agent. */
-  def fromEarlierAgent(): String = handover
+  /** The text of this name that an earlier agent has kept; empty where there is none. */
+  def fromEarlierAgent(name: String): String = kept.getOrDefault(name, "")
 
   /** Writes a warning of the agent to the driver's log. */
   def warn(message: String): Unit = Log.warn(message)

@@ -19,7 +19,7 @@ final class StateReports {
 
   def add(report: String): Unit =
     if (!waiting.offer(report)) Log.once("state-reports-lost", s"more than ${StateReports.MostKept} reports of committed state wait " +
-      "for the agent: the catalogue will lack checksums of some versions")
+      "for the agent: some rows of the catalogue will lack files and sizes, and some snapshots will have no row")
 
   /** At most `most` reports, as a JSON array. */
   def take(most: Int): String = synchronized {

@@ -128,7 +128,7 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends ClosableFiles
     if (!CheckpointFilesShim.isOfChangelog(file.getName)) None
     else {
       val remote = reads.counted(file.getName, stock.open(file)) // FileNotFoundException passes through to Spark
-      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(hostFiles.take(file.getName, in)))
+      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(hostFiles.keepStream(file.getName, in)))
         .flatMap(_ => openLocally(hostFiles, file))
     }
 

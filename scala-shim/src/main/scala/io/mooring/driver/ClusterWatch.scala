@@ -22,14 +22,14 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
  * `decommissioned`, with the scheduler's lock. Any thread may call the other methods. Depends on `PendingTasks` and `LossWatch`.
  * When a redirection fails, the tasks wait as in stock Spark.
  *
- * Events: BatchEnded. ExecutorRegistry, QueryWatch and WithheldOffers send the events of executors and queries.
+ * Events: BatchEnded. ExecutorRegistry, QueryWatch and WithholdingWatch send the events of executors and queries.
  *
  * @param hasStandbys whether the plan keeps copies of each task's state, to which tasks can be redirected
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
     hasStandbys: Boolean, executors: ExecutorRegistry, reports: ExecutorReportHandler, warmups: WarmupProfiles,
-    withheld: Option[WithheldOffers])
+    withheld: Option[WithholdingWatch])
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -39,7 +39,7 @@ final class ClusterWatch(
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, ClusterWatch.PlacedStage]()
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch; the listener thread's
-  private val removed = ConcurrentHashMap.newKeySet[String]() // executors whose removal is handled; ids are not used again
+  private val removedIds = ConcurrentHashMap.newKeySet[String]() // executors whose removal is handled; ids are not used again
   // Runs of tasks since the start: with a wanted executor, without one, and on the wanted one
   private val preferred, anywhere, matched = new AtomicLong
   private val failedTasks = new FailedTasks
@@ -64,7 +64,7 @@ final class ClusterWatch(
     table.executorLost(removed.executorId)
     if (hasStandbys) awaitLossNoted(removed.executorId)
     redirect()
-    this.removed.add(removed.executorId) // not earlier: see `redirectLateTasks`
+    removedIds.add(removed.executorId) // not earlier: see `redirectLateTasks`
     reports.removed(removed.executorId)
     executors.removed(removed.executorId, removed.reason)
   }
@@ -88,7 +88,7 @@ final class ClusterWatch(
    */
   def redirect(): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     if (hasStandbys) PendingTasks.refreshEpochs(context)
-    redirect(PendingTasks.Immediate, isUnavailable)
+    redirect(PendingTasks.Immediate, mustLeave)
   }
 
   /**
@@ -100,10 +100,10 @@ final class ClusterWatch(
    * until Spark has noted the lost shuffle files (`awaitLossNoted`).
    */
   def redirectLateTasks(): Unit = {
-    def isGone(executor: String) = table.isLeaving(executor) || removed.contains(executor)
-    def hasGoneExecutor(wanted: PlacedStages.Wanted) = wanted.executors.values.stream.anyMatch(isGone(_))
-    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(hasGoneExecutor))
-      redirect(PendingTasks.Immediate, isGone)
+    def isLeavingOrRemoved(executor: String) = table.isLeaving(executor) || removedIds.contains(executor)
+    def wantsOneOfThese(wanted: PlacedStages.Wanted) = wanted.executors.values.stream.anyMatch(isLeavingOrRemoved(_))
+    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(wantsOneOfThese))
+      redirect(PendingTasks.Immediate, isLeavingOrRemoved)
   }
 
   /**
@@ -115,7 +115,7 @@ final class ClusterWatch(
   /** The scheduler has noted that the executor is lost. Called with the scheduler's lock. */
   private def lost(executor: String): Unit = if (hasStandbys) FailOpen.otherwise("redirection of tasks", ()) {
     table.executorLost(executor)
-    redirect(PendingTasks.AtLoss, isUnavailable)
+    redirect(PendingTasks.AtLoss, mustLeave)
   }
 
   /**
@@ -128,11 +128,11 @@ final class ClusterWatch(
   }
 
   /** Whether waiting tasks are to leave this executor. False for a lost executor without standbys: see `redirect`. */
-  private def isUnavailable(executor: String): Boolean =
+  private def mustLeave(executor: String): Boolean =
     if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
 
-  private def redirect(moment: PendingTasks.Moment, isUnavailable: String => Boolean): Unit = {
-    PendingTasks.redirect(context, isUnavailable, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
+  private def redirect(moment: PendingTasks.Moment, isToBeLeft: String => Boolean): Unit = {
+    PendingTasks.redirect(context, isToBeLeft, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
       PlacedStages.setRedirected(stage, partition, executor, table)
     }
     ()

@@ -28,7 +28,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership, operations)
   private val executors = new ExecutorRegistry(bridge)
-  private val withheld = Option.when(placing)(new WithheldOffers(context, table, bridge))
+  private val withheld = Option.when(placing)(new WithholdingWatch(context, table, bridge))
   private val warmups = new WarmupProfiles
 
   /** Made also where no standbys are wanted: a task that is to move gets a copy at its destination first. */
@@ -96,7 +96,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   def applicationStarted(id: String): Unit = {
     cluster.watchLosses()
     bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
-      "attempt" -> context.applicationAttemptId.getOrElse(""),
+      "attempt" -> context.applicationAttemptId.getOrElse(""), "started-ms" -> context.startTime,
       "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
       "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
       "spark" -> context.version, "built-for" -> Build.spark, "java" -> Runtime.version().feature(),

@@ -89,7 +89,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
    * Keeps the bytes of `in` under `name`. Their number, or None where there is no room. IOException when the stream or the disk fails:
    * nothing is kept then.
    */
-  def take(name: String, in: InputStream): Option[Long] = if (!hasRoom) None else {
+  def keepStream(name: String, in: InputStream): Option[Long] = if (!hasRoom) None else {
     prepare()
     val kept = write(name)(in.transferTo(_))
     synchronized { listing = listing.map(_ => new Listing) }

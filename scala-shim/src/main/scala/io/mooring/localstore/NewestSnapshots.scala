@@ -9,7 +9,7 @@ package io.mooring.localstore
  * Called by the thread that uses the store, and by Spark's maintenance.
  */
 private[mooring] final class NewestSnapshots {
-  // Versions with their SST and log files, the last saved first. A batch that runs its plan twice commits a version twice, with two ids,
+  // Versions with their SST and log files, the last uploaded first. A batch that runs its plan twice commits a version twice, with two ids,
   // and either may be the valid one.
   private var snapshots = List.empty[(Long, Set[String])]
   private var known = Set.empty[String] // SST and log files that this host may keep
@@ -20,11 +20,11 @@ private[mooring] final class NewestSnapshots {
     known = kept ++ snapshots.flatMap(_._2)
   }
 
-  /** A snapshot was saved. An older version may be saved after a newer one. */
-  def saved(version: Long, files: Set[String]): Unit = synchronized {
+  /** A snapshot was uploaded. An older version may be uploaded after a newer one. */
+  def uploaded(version: Long, files: Set[String]): Unit = synchronized {
     val all = ((version -> files) :: snapshots).take(NewestSnapshots.Most)
     val newest = all.map(_._1).distinct.sorted.takeRight(2)
-    snapshots = all.filter { case (saved, _) => newest.contains(saved) }
+    snapshots = all.filter { case (uploaded, _) => newest.contains(uploaded) }
     known ++= files
   }
 

@@ -68,7 +68,7 @@ object ExecutorReports {
       "base" -> base.getOrElse(""), "keys" -> keys, "bytes" -> bytes, "changelog" -> written.toSeq.map(file(changelog, _))))
 
   /** For the catalogue: reports an uploaded snapshot: its archive and the files that it names, with the checksums of files written for it. */
-  def snapshotSaved(
+  def snapshotUploaded(
       storeDir: Path, version: Long, id: String, archive: String, written: Option[WrittenFile],
       files: Seq[(String, Long, Option[WrittenFile])]): Unit =
     send(Map("report" -> "snapshot-saved", "store" -> storeDir.toUri.getPath, "host" -> host, "version" -> version, "id" -> id,

@@ -13,7 +13,7 @@ private[mooring] trait OpenCopy {
 
   /**
    * Advances the open instance by changelogs alone, before other files of the version are here. False when that is not possible, or when
-   * the instance should be opened again from a newer snapshot. Throws nothing: the next `bringTo` reports what failed here.
+   * the instance should be opened again from a newer snapshot. Throws nothing: the next `advanceOrOpen` reports what failed here.
    */
   def advance(copied: CopiedVersion): Boolean
 
@@ -29,10 +29,10 @@ private[mooring] trait OpenCopy {
   def awaitIdle(isWanted: => Boolean): Unit
 
   /**
-   * Brings the instance to the version, or opens an instance at it. False when that has failed and the attempt before it had not: then a
+   * Advances the instance to the version, or opens an instance at it. False when that has failed and the attempt before it had not: then a
    * copied file may be damaged.
    */
-  def bringTo(copied: CopiedVersion): Boolean
+  def advanceOrOpen(copied: CopiedVersion): Boolean
 
   /** Closes the instance; no instance is opened after that. If another thread is opening an instance now, that thread drops it. */
   def close(): Unit
@@ -45,6 +45,6 @@ private object NeverOpen extends OpenCopy {
   override def isOpen: Boolean = false
   override def isWaiting: Boolean = false
   override def awaitIdle(isWanted: => Boolean): Unit = ()
-  override def bringTo(copied: CopiedVersion): Boolean = true
+  override def advanceOrOpen(copied: CopiedVersion): Boolean = true
   override def close(): Unit = ()
 }

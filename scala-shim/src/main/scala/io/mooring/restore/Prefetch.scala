@@ -39,7 +39,7 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
     val progress = new Progress(order.query, fetchable.size)
     val fetches = for (((wanted, hostFiles), place) <- fetchable.zipWithIndex) yield {
       val copy = new StoreCopy(new Path(wanted.directory), hostFiles, access, pace, NeverOpen, new InTurn(place), isAhead = true)
-      hostFiles.expect(new FetchAhead(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)), _))
+      hostFiles.expect(new FetchAhead(progress.count(wanted.directory)(copy.fetch(wanted, isHeld = false)), _))
     }
     ordered.values.removeIf(_._2.forall(_.isDone)) // also those of queries that have ended
     val before = ordered.put(order.query, order.run -> fetches)
@@ -91,9 +91,9 @@ private final class Progress(query: String, stores: Int) {
   private val done, failed = new AtomicInteger
   private val bytes = new AtomicLong
 
-  /** Runs `bring`, and reports the progress. `bring` fetches the files of one store, and returns the number of fetched bytes. */
-  def count(directory: String)(bring: => Long): Unit =
-    try bytes.addAndGet(bring)
+  /** Runs `fetch`, and reports the progress. `fetch` fetches the files of one store, and returns the number of fetched bytes. */
+  def count(directory: String)(fetch: => Long): Unit =
+    try bytes.addAndGet(fetch)
     catch {
       case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // if the fault lasts, the opening of the store reports it
         failed.incrementAndGet()

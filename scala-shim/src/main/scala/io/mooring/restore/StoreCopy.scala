@@ -50,13 +50,13 @@ private[mooring] final class StoreCopy(
   def bytes: Long = needed.values.sum
 
   /**
-   * Brings the copy to this version. Returns the number of fetched bytes. FileNotFoundException when the version is not complete in the
-   * checkpoint.
+   * Fetches the files of this version that are missing here, and advances the open instance. Returns the number of fetched bytes.
+   * FileNotFoundException when the version is not complete in the checkpoint.
    *
    * @param isHeld whether this executor is still to hold the copy. If not, a task here may use the files: then none is removed, and the
    *               instance is left alone
    */
-  def bringTo(wanted: StoreVersion, isHeld: => Boolean): Long =
+  def fetch(wanted: StoreVersion, isHeld: => Boolean): Long =
     try fetchAndOpen(wanted, isHeld)
     finally instance.endTurn()
 
@@ -77,8 +77,8 @@ private[mooring] final class StoreCopy(
   private def fetchAndOpen(attempt: Attempt, wanted: StoreVersion, isHeld: => Boolean): Long = {
     val filesOfVersion = wanted.id match {
       case _ if wanted.version == 0 => Map.empty[String, Long]
-      case Some(id) => attempt.filesOfVersion2(wanted.version, id, wanted.counts)
-      case None => attempt.filesOfVersion1(wanted.version)
+      case Some(id) => attempt.filesInFormat2(wanted.version, id, wanted.counts)
+      case None => attempt.filesInFormat1(wanted.version)
     }
     // Only files that were here when the attempt began are removed: a file that came meanwhile may belong to a task that runs here.
     if (isHeld) hostFiles.forget(attempt.present.keySet -- filesOfVersion.keySet -- needed.keySet)
@@ -92,7 +92,7 @@ private[mooring] final class StoreCopy(
   /** False when the instance could not be opened. The task may come here during the wait; then the copy is not held any more. */
   private def openOrAdvance(copied: CopiedVersion, isHeld: => Boolean): Boolean = {
     if (!instance.isOpen) instance.awaitIdle(isHeld)
-    !isHeld || instance.bringTo(copied)
+    !isHeld || instance.advanceOrOpen(copied)
   }
 
   /** Closes the open instance. The files stay until the host's store needs room. */
@@ -105,16 +105,16 @@ private[mooring] final class StoreCopy(
    */
   private final class Attempt(isHurried: Boolean = false) {
     val present: Map[String, Long] = hostFiles.kept // the files that were here when the attempt began
-    private var brought = Map.empty[String, Long] // the files that this attempt has fetched
+    private var newFiles = Map.empty[String, Long] // the files that this attempt has fetched
     var fetched = 0L // bytes
 
-    def names: Set[String] = brought.keySet
+    def names: Set[String] = newFiles.keySet
 
-    /** The version to which the open instance is to be brought, when it was not advanced; None when there is nothing to open. */
+    /** The version at which the open instance is to be opened, when it could not be advanced; None when there is nothing to open. */
     var opensAs = Option.empty[CopiedVersion]
 
     /** The files that a version of checkpoint format v2 needs: its snapshot, or its changelog and the versions that this builds on. */
-    def filesOfVersion2(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
+    def filesInFormat2(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
       val stem = s"${version}_$id"
       if (present.contains(s"$stem.zip")) snapshot(stem)
       else Seq(isChangelogLikely, !isChangelogLikely).iterator.flatMap { isChangelog =>
@@ -233,7 +233,7 @@ private[mooring] final class StoreCopy(
      * The files of a version of format v1: those of its newest snapshot. Archives and changelogs are not kept, as a repeated batch
      * overwrites them.
      */
-    def filesOfVersion1(version: Long): Map[String, Long] = {
+    def filesInFormat1(version: Long): Map[String, Long] = {
       val archive = new Path(directory, s"$version.zip")
       val newest = if (files.exists(archive)) Some(archive) else newestBefore(version)
       newest.fold(Map.empty[String, Long])(path => immutable(Using.resource(files.open(path))(StateFiles.neededBy)))
@@ -265,10 +265,10 @@ private[mooring] final class StoreCopy(
      * file.
      */
     private def fetchAll(paths: Seq[String]): Seq[Option[Map[String, Long]]] = {
-      val found = bringMissing(paths)
+      val found = fetchMissing(paths)
       val names = found.toMap
       val checksums =
-        if (access.hasChecksums) bringMissing(for ((path, name) <- found if path == name) yield s"$path.crc").toMap
+        if (access.hasChecksums) fetchMissing(for ((path, name) <- found if path == name) yield s"$path.crc").toMap
         else Map.empty[String, String]
       paths.map { path =>
         names.get(path).map(name => Map(name -> length(name)) ++ checksums.get(s"$path.crc").map(file => file -> length(file)))
@@ -279,25 +279,25 @@ private[mooring] final class StoreCopy(
      * Fetches the files that are missing here. Returns path and name of each file that is here afterwards. Kept files are not checked
      * now, but when they are used.
      */
-    private def bringMissing(paths: Seq[String]): Seq[(String, String)] = {
+    private def fetchMissing(paths: Seq[String]): Seq[(String, String)] = {
       val named = paths.map(path => path -> path.substring(path.lastIndexOf('/') + 1))
       val missing = named.filterNot { case (_, name) => isHere(name) }
       val throttleNow = throttle.filter(_ => needed.isEmpty)
-      def take(path: String, name: String) = throttleNow.fold(bring(path, name, isHurried))(_.run(bring(path, name)))
-      val taken = streams.atOnce(missing.map { case (path, name) => () => take(path, name).map(name -> _) }).flatten
-      fetched += taken.map(_._2).sum
-      brought ++= taken
+      def fetchNow(path: String, name: String) = throttleNow.fold(fetchFile(path, name, isHurried))(_.run(fetchFile(path, name)))
+      val nowHere = streams.atOnce(missing.map { case (path, name) => () => fetchNow(path, name).map(name -> _) }).flatten
+      fetched += nowHere.map(_._2).sum
+      newFiles ++= nowHere
       named.filter { case (_, name) => isHere(name) }
     }
 
-    private def isHere(name: String): Boolean = present.contains(name) || brought.contains(name)
-    private def length(name: String): Long = present.getOrElse(name, brought(name))
+    private def isHere(name: String): Boolean = present.contains(name) || newFiles.contains(name)
+    private def length(name: String): Long = present.getOrElse(name, newFiles(name))
   }
 
   /** Fetches a file. Returns its length; None when the checkpoint does not have it. Called by any thread. */
-  private def bring(path: String, name: String, isHurried: Boolean = false): Option[Long] =
+  private def fetchFile(path: String, name: String, isHurried: Boolean = false): Option[Long] =
     try {
-      val bytes = Using.resource(files.open(new Path(directory, path)))(hostFiles.take(name, _))
+      val bytes = Using.resource(files.open(new Path(directory, path)))(hostFiles.keepStream(name, _))
         .getOrElse(throw new IOException("there is no room"))
       pace.spent(bytes, isHurried)
       Some(bytes)

@@ -15,12 +15,12 @@ import org.apache.spark.shims.{CpuThrottle, IdleWaitBudget}
 import org.apache.spark.sql.execution.streaming.state.shims.CheckpointAccess
 
 /**
- * An order to bring the copy of one task, which is all stores of one state partition, to a version.
+ * An order to fetch a version of the copy of one task, which is all stores of one state partition.
  *
- * @param isOfArrival whether the task itself is to run here from the next batch on. Then only open instances are advanced, until a
- *                    provider takes them over
+ * @param isAboutToBeUsed whether the task itself is to run here from the next batch on. Then only open instances are advanced, until a
+ *                        provider takes them over
  */
-final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isOfArrival: Boolean = false)
+final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isAboutToBeUsed: Boolean = false)
 
 /** The state of one copy; `version` is the last complete version here, -1 for none. */
 final case class CopyState(partition: Int, version: Long, bytes: Long)
@@ -53,13 +53,13 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
    * ordered copies.
    */
   def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
-    val (arrivals, standing) = orders.partition(_.isOfArrival)
+    val (ofCopiesAboutToBeUsed, standing) = orders.partition(_.isAboutToBeUsed)
     val wanted = standing.map(_.partition).toSet
     held.asScala.foreach { case (key @ (ofQuery, partition), copy) =>
       // The task may run here from the next batch on. So the copy stays open for a while.
       if (ofQuery == query && !wanted(partition) && held.remove(key, copy)) unwanted.put(copy, System.nanoTime())
     }
-    for (order <- arrivals; copy <- unwanted.keySet.asScala if copy.isOf(query, order.partition)) {
+    for (order <- ofCopiesAboutToBeUsed; copy <- unwanted.keySet.asScala if copy.isOf(query, order.partition)) {
       unwanted.replace(copy, System.nanoTime())
       copy.order(order, access)
     }
@@ -162,7 +162,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
       !lastOpenedByTask.exists { case (version, at) => order.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
 
     private def work(): Unit = take().foreach { case (order, access) =>
-      if (order.isOfArrival) advanceForArrival(order, access) else if (isHeld(order)) carryOut(order, access)
+      if (order.isAboutToBeUsed) advanceBeforeUse(order, access) else if (isHeld(order)) carryOut(order, access)
       if (isOver) closeStores() // `close` may have been called meanwhile
       if (!threads.isShutdown) threads.execute(() => work()) // at the end of the queue, so that all copies have their turn
     }
@@ -170,8 +170,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit =
       try {
         val atFullSpeed = throttle.fold(fullSpeedInMs <= 0)(_.isOver)
-        if (state.version >= 0 || atFullSpeed) bring(order, access)
-        else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally slowTurn.release()
+        if (state.version >= 0 || atFullSpeed) fetch(order, access)
+        else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try fetch(order, access) finally slowTurn.release()
         else putBack(order, access)
       } catch {
         case _: FileNotFoundException => // maintenance has removed the version: the next order is for a newer one
@@ -186,20 +186,20 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     /** In how many milliseconds a copy that has had no turn is made at full speed. */
     private def fullSpeedInMs: Long = 2 * throttledForMs - (System.nanoTime() - wantedSince) / 1000000
 
-    private def advanceForArrival(order: CopyOrder, access: CheckpointAccess): Unit =
+    private def advanceBeforeUse(order: CopyOrder, access: CheckpointAccess): Unit =
       if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory))
         try copy.advanceOpenCopy(wanted)
         catch {
           case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
           case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads the version itself
-            Log.failed(s"arrival-$query-${e.getClass.getName}", e)(
+            Log.failed(s"before-use-$query-${e.getClass.getName}", e)(
               s"what was committed last is not at ${wanted.directory} before its task ($e)")
         }
 
-    private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {
+    private def fetch(order: CopyOrder, access: CheckpointAccess): Unit = {
       if (accessId != access.id) dropStores()
       accessId = access.id
-      val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld(order))).sum
+      val fetched = order.stores.map(wanted => copyOf(wanted, access).fetch(wanted, isHeld(order))).sum
       state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
       synchronized { lastDone = Some(order) }
       ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)

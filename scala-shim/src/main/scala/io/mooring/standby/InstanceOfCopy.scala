@@ -54,7 +54,7 @@ private final class InstanceOfCopy(
   private var notBefore = System.nanoTime() // the earliest time of the next opening
   private var hasFailed = false
   private var hasTurn = false // whether this copy has the turn to be opened again (`InstanceOfCopy.turn`)
-  private var failure = Option.empty[Throwable] // the failure of `advance`, for the next `bringTo`
+  private var failure = Option.empty[Throwable] // the failure of `advance`, for the next `advanceOrOpen`
 
   override def advance(copied: CopiedVersion): Boolean =
     try hasReached(copied) && !isDue(copied)
@@ -89,7 +89,7 @@ private final class InstanceOfCopy(
       try openingWaits.await(isWanted && !isOver, commits.hasJustCommitted)
       finally InstanceOfCopy.waiting.release()
 
-  override def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
+  override def advanceOrOpen(copied: CopiedVersion): Boolean = !isPossible || isOver || {
     val done =
       try {
         for (e <- failure) {

@@ -34,7 +34,8 @@ trait Departures {
  */
 final class Liveness(timeoutMs: Long, departures: Departures) {
   private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> the time of its next poll, by the clock `awake`
-  private val leaving, gone = ConcurrentHashMap.newKeySet[String]() // executors that were found leaving; that were removed. Ids are not used again
+  private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that were found leaving
+  private val removedIds = ConcurrentHashMap.newKeySet[String]() // executors that were removed; ids are not used again
   @volatile private var awake = 0L // a clock: the milliseconds in which this driver ran and executors polled it
   @volatile private var askedAt = 0L // the time of the last poll of any executor, by the clock `awake`
 
@@ -43,14 +44,14 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
   /** An executor has polled, and is to poll again within `againInMs` milliseconds. */
   def hasAsked(executor: String, againInMs: Long): Unit = {
     askedAt = awake
-    if (!gone.contains(executor)) dueAt.put(executor, awake + againInMs)
-    if (gone.contains(executor)) dueAt.remove(executor) // the executor was removed meanwhile
+    if (!removedIds.contains(executor)) dueAt.put(executor, awake + againInMs)
+    if (removedIds.contains(executor)) dueAt.remove(executor) // the executor was removed meanwhile
     ()
   }
 
   /** Spark has removed the executor. */
   def removed(executor: String): Unit = {
-    gone.add(executor)
+    removedIds.add(executor)
     dueAt.remove(executor)
     leaving.remove(executor)
     ()
@@ -77,7 +78,7 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
       if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.onSilence(executor, awake - due) }
       else if (departures.isLeaving(executor) && leaving.add(executor)) departures.onLeaving(executor)
     }
-    if (!leaving.isEmpty || !gone.isEmpty) FailOpen.otherwise("liveness watch", ())(departures.afterDepartures())
+    if (!leaving.isEmpty || !removedIds.isEmpty) FailOpen.otherwise("liveness watch", ())(departures.afterDepartures())
   }
 }
 

@@ -101,17 +101,17 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
    */
   def orders(query: String): Seq[CopyOrders] = {
     val (watchedQuery, holders) = (find(query), table.standbys(query))
-    val placed = for {
+    val ofHolders = for {
       (partition, executors) <- holders.toSeq.sortBy(_._1)
       order <- watchedQuery.order(partition).toSeq
       executor <- executors
     } yield executor -> order
-    val arrivals = for {
-      (partition, executor) <- watchedQuery.arrivals(holders, table.preferred(query, _))
+    val ofCopiesAboutToBeUsed = for {
+      (partition, executor) <- watchedQuery.copiesAboutToBeUsed(holders, table.preferred(query, _))
       order <- watchedQuery.order(partition).toSeq
-    } yield executor -> order.copy(isOfArrival = true)
-    val withoutCopies = watchedQuery.assign(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
-    val now = (placed ++ arrivals).groupMap(_._1)(_._2)
+    } yield executor -> order.copy(isAboutToBeUsed = true)
+    val withoutCopies = watchedQuery.noteHolders(ofHolders.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
+    val now = (ofHolders ++ ofCopiesAboutToBeUsed).groupMap(_._1)(_._2)
     (now.toSeq ++ (withoutCopies -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
@@ -156,7 +156,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     val isOver = watchedQuery.isOver
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
     val unwanted = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime())) // since when, if so
-    if (isOver || unwanted.exists(!watchedQuery.mayHaveArrivals(_))) stopReplica(query)
+    if (isOver || unwanted.exists(!watchedQuery.mayHaveCopiesAboutToBeUsed(_))) stopReplica(query)
     else if (unwanted.isEmpty && watchedQuery.isDue) startReplica(query, watchedQuery)
     watchedQuery.copiesSeen().foreach(bridge.tell(_))
     if (isOver) {

@@ -70,7 +70,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
 
   override def snapshotUploaded(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit = {
     hostFiles.foreach { here =>
-      snapshots.saved(version, files.keySet)
+      snapshots.uploaded(version, files.keySet)
       if (!isToTidy.getAndSet(true)) here.tidy { kept =>
         isToTidy.set(false)
         snapshots.superseded(kept) ++ HostStore.archivesBefore(version - 2L * retained, kept)
@@ -78,7 +78,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
     }
     for (unique <- id; writes <- StoreWrites.of(storeDir)) {
       val archive = s"${version}_$unique.zip"
-      ExecutorReports.snapshotSaved(storeDir, version, unique, archive, writes.take(archive),
+      ExecutorReports.snapshotUploaded(storeDir, version, unique, archive, writes.take(archive),
         files.toSeq.sorted.map { case (name, bytes) => (name, bytes, writes.take(name)) })
     }
   }

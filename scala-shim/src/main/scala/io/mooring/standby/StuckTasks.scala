@@ -32,7 +32,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   private val stages = new ConcurrentHashMap[Int, Boolean]() // stages whose tasks may be killed -> whether they hold state
   private val running = new ConcurrentHashMap[Long, Running]() // tasks of these stages, by task id
   private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up as silent -> how long it was silent, in milliseconds
-  private val gone = ConcurrentHashMap.newKeySet[String]() // executors that were removed; ids are not used again
+  private val removedIds = ConcurrentHashMap.newKeySet[String]() // executors that were removed; ids are not used again
   private val withoutBlocks = ConcurrentHashMap.newKeySet[String]() // executors whose block manager was removed: no task is sent there for files
 
   private val later = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-stuck-tasks"))
@@ -61,7 +61,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = running.remove(end.taskInfo.taskId)
 
   /** Acts once for each executor: Kubernetes causes a second event when it deletes the pod of an executor. */
-  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (gone.add(removed.executorId)) {
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (removedIds.add(removed.executorId)) {
     val loss = lossOf(removed.executorId, removed.time)
     after(StuckTasks.PausesMs.head)(PendingTasks.beginEpoch(context)) // runs before the first look, as one thread runs both
     look(loss, wasSilent = loss.silentMs.isDefined, StuckTasks.PausesMs)

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, K
  */
 private final class Watched(val query: String, val run: String, private val operators: Seq[OperatorFacts]) {
   type Executor = (String, String) // id, host
-  type Place = (Int, Executor) // a copy: its partition, and the executor that holds it
+  type HeldCopy = (Int, Executor) // a partition, and the executor that holds the copy
 
   private val shim = StreamShims.query(query)
   @volatile private var firstBatchAt = System.nanoTime()
@@ -30,21 +30,22 @@ private final class Watched(val query: String, val run: String, private val oper
   private var keyCounts = Map.empty[String, (Long, KeyCounts)] // unique id of a store's version -> the version, and its keys
 
   // The newest round
-  private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
+  private var holdersOfLastRound = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
   private var newestRound = Option.empty[Round]
   private var newestRoundAt = System.nanoTime()
-  private var changedAt = Option.empty[Long] // when the plan's holders began to differ from `placed`
+  private var changedAt = Option.empty[Long] // when the plan's holders began to differ from `holdersOfLastRound`
   private var seenVersion = -1L // the version at the last call of `round`
   private var sparedAt = Option.empty[Long] // when the round of that version was left out
 
   // Used by the replica query's thread alone. That thread may wait for the checkpoint, so it takes no lock for these.
   @volatile private var stores = Option.empty[CommittedStores]
   @volatile private var opened = Option.empty[CheckpointAccess]
-  private var holders = Set.empty[Executor] // the executors with copies at the last call of `assign`
-  // Written by that thread alone: first `arriving`, then `lastHeld`. So `mayHaveArrivals`, which another thread calls, misses no copy.
-  @volatile private var lastHeld = Set.empty[Place] // the copies of the last round that got orders
+  private var executorsWithCopies = Set.empty[Executor] // at the last call of `noteHolders`
+  // Written by that thread alone: first `aboutToBeUsed`, then `lastHeld`. So `mayHaveCopiesAboutToBeUsed`, which another thread calls,
+  // misses no copy.
+  @volatile private var lastHeld = Set.empty[HeldCopy] // the copies of the last round that got orders
   // copies whose tasks are to run where the copies are -> the version when that was noticed
-  @volatile private var arriving = Map.empty[Place, Long]
+  @volatile private var aboutToBeUsed = Map.empty[HeldCopy, Long]
 
   /** The run's first batch is about to begin. That may be long after the run's start. */
   def begins(): Unit = firstBatchAt = System.nanoTime()
@@ -89,7 +90,7 @@ private final class Watched(val query: String, val run: String, private val oper
   def round(planned: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val clock = System.nanoTime()
     val age = clock - newestRoundAt
-    changedAt = if (planned == placed) None else changedAt.orElse(Some(clock))
+    changedAt = if (planned == holdersOfLastRound) None else changedAt.orElse(Some(clock))
     if (seenVersion != version) { // decided once for each version, so that a change of the holders within a batch causes no round
       seenVersion = version
       sparedAt = Option.when(canBeSpared(planned))(clock)
@@ -99,7 +100,7 @@ private final class Watched(val query: String, val run: String, private val oper
     val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
     val isDueNow = age > Watched.BetweenRoundsNanos && (isCommit || isOverdue || isLate)
     if (isDue && (newestRound.isEmpty || isDueNow || isCommit && mayBeOpened(planned))) {
-      placed = planned
+      holdersOfLastRound = planned
       changedAt = None
       newestRound = Some(Round(version, Watched.rounds.incrementAndGet()))
       newestRoundAt = clock
@@ -112,13 +113,13 @@ private final class Watched(val query: String, val run: String, private val oper
    * nearly as fast as by one, and rounds take processor time from the batches.
    */
   private def canBeSpared(planned: Map[Int, Seq[Executor]]): Boolean = backToBack.isOn && opened.exists(OpenStores.arePossible) &&
-    newestRound.exists(_.version == version - 1) && planned == placed && !mayBeOpened(planned)
+    newestRound.exists(_.version == version - 1) && planned == holdersOfLastRound && !mayBeOpened(planned)
 
   /** Whether tasks may be about to run where their copies are. */
   private def mayBeOpened(planned: Map[Int, Seq[Executor]]): Boolean =
-    (lastHeld -- placesIn(planned)).nonEmpty || arriving.exists { case (_, atVersion) => version <= atVersion + 1 }
+    (lastHeld -- copiesIn(planned)).nonEmpty || aboutToBeUsed.exists { case (_, atVersion) => version <= atVersion + 1 }
 
-  private def placesIn(holders: Map[Int, Seq[Executor]]): Set[Place] =
+  private def copiesIn(holders: Map[Int, Seq[Executor]]): Set[HeldCopy] =
     holders.toSeq.flatMap { case (partition, executors) => executors.map(partition -> _) }.toSet
 
   def access: CheckpointAccess = opened.getOrElse {
@@ -134,10 +135,10 @@ private final class Watched(val query: String, val run: String, private val oper
     stores.flatMap(_.of(partition, countsOf)).map(CopyOrder(partition, newest, _))
   }
 
-  /** Sets which partitions each executor holds copies of. Returns the executors that held copies before and hold none now. */
-  def assign(planned: Map[Executor, Seq[Int]]): Set[Executor] = {
-    val withoutCopies = holders -- planned.keySet
-    holders = planned.keySet
+  /** Notes which partitions each executor is to hold copies of. Returns the executors that held copies before and hold none now. */
+  def noteHolders(planned: Map[Executor, Seq[Int]]): Set[Executor] = {
+    val withoutCopies = executorsWithCopies -- planned.keySet
+    executorsWithCopies = planned.keySet
     // A set of pairs, as several executors may hold copies of one partition.
     val keys = planned.toSeq.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet
     synchronized {
@@ -153,22 +154,22 @@ private final class Watched(val query: String, val run: String, private val oper
    * taken them over yet. Meanwhile a batch may be under way elsewhere, so these copies are advanced to the version of that batch, too.
    * `preferred` is the executor on which the plan wants a task.
    */
-  def arrivals(planned: Map[Int, Seq[Executor]], preferred: Int => Option[Executor]): Seq[Place] = {
-    val (holding, newest) = (placesIn(planned), version)
+  def copiesAboutToBeUsed(planned: Map[Int, Seq[Executor]], preferred: Int => Option[Executor]): Seq[HeldCopy] = {
+    val (holding, newest) = (copiesIn(planned), version)
     val noLongerHeld = (lastHeld -- holding).map(_ -> newest)
-    arriving = (arriving ++ noLongerHeld).filter { case (place @ (partition, executor), atVersion) =>
-      !holding(place) && newest <= atVersion + 1 && preferred(partition).contains(executor)
+    aboutToBeUsed = (aboutToBeUsed ++ noLongerHeld).filter { case (copy @ (partition, executor), atVersion) =>
+      !holding(copy) && newest <= atVersion + 1 && preferred(partition).contains(executor)
     }
     lastHeld = holding
-    arriving.keys.toSeq
+    aboutToBeUsed.keys.toSeq
   }
 
   /**
    * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `sinceNanos`
    * (System.nanoTime). True for ten seconds at most, as no commit may follow.
    */
-  def mayHaveArrivals(sinceNanos: Long): Boolean =
-    (lastHeld.nonEmpty || arriving.nonEmpty) && System.nanoTime() - sinceNanos < Watched.ArrivalNanos
+  def mayHaveCopiesAboutToBeUsed(sinceNanos: Long): Boolean =
+    (lastHeld.nonEmpty || aboutToBeUsed.nonEmpty) && System.nanoTime() - sinceNanos < Watched.AboutToBeUsedNanos
 
   def copyMade(executor: String, copy: CopyState, bytes: Long): Unit = synchronized {
     val key = (copy.partition, executor)
@@ -239,6 +240,6 @@ private object Watched {
   val PauseMs = 100L // a longer time between two batches is a pause
   val LongMs = 2000L // a batch that takes longer is no short batch: a round is little work beside it
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
-  private val ArrivalNanos = TimeUnit.SECONDS.toNanos(10)
+  private val AboutToBeUsedNanos = TimeUnit.SECONDS.toNanos(10)
   private val FirstBatchNanos = TimeUnit.SECONDS.toNanos(30)
 }

@@ -35,14 +35,16 @@ object PendingTasks {
   private val MostStagesOfReaders = 4 // in one answer of `codeOfReaders`: each executor that joins asks several times
 
   /**
-   * Has waiting tasks prefer another executor when their executor is unavailable, or may not run them. Otherwise these tasks wait twice for
-   * `spark.locality.wait`, and may then start on the cold executor that replaces a lost one. Returns how many tasks were redirected.
+   * Has waiting tasks prefer another executor when they must leave their executor, or it may not run them. Otherwise these tasks wait
+   * twice for `spark.locality.wait`, and may then start on the cold executor that replaces a lost one. Returns how many tasks were
+   * redirected.
    *
+   * @param mustLeave  whether waiting tasks are to leave this executor
    * @param candidates for a stage: executors (id, host) for each partition, the best first; None for a stage that is not placed. A task
    *                   that no candidate may run goes to any executor
    * @param redirected called with stage, partition and the new executor, None for any
    */
-  def redirect(context: SparkContext, isUnavailable: String => Boolean, moment: Moment)(
+  def redirect(context: SparkContext, mustLeave: String => Boolean, moment: Moment)(
       candidates: Int => Option[Int => Seq[(String, String)]])(redirected: (Int, Int, Option[String]) => Unit): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl if Capability.Redirection.isOn =>
@@ -50,7 +52,7 @@ object PendingTasks {
           val placed = for {
             stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie
             ofStage <- candidates(stage.stageId)
-          } yield redirect(stage, isUnavailable, moment, ofStage)(redirected(stage.stageId, _, _))
+          } yield redirect(stage, mustLeave, moment, ofStage)(redirected(stage.stageId, _, _))
           placed.sum
         }
         if (count > 0) scheduler.backend.reviveOffers()
@@ -58,7 +60,7 @@ object PendingTasks {
       case _ => 0 // the application has another scheduler
     }
 
-  private def redirect(stage: TaskSetManager, isUnavailable: String => Boolean, moment: Moment, candidates: Int => Seq[(String, String)])(
+  private def redirect(stage: TaskSetManager, mustLeave: String => Boolean, moment: Moment, candidates: Int => Seq[(String, String)])(
       redirected: (Int, Option[String]) => Unit): Int = {
     val pending = stage.pendingTasks
     def partition(task: Int) = stage.tasks(task).partitionId
@@ -68,8 +70,8 @@ object PendingTasks {
       (wanted, waiting) <- pending.forExecutor.toSeq
       // Spark removes all other tasks from the list later.
       task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task)
-      if isUnavailable(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
-    } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Offers.mayHave(stage, task, id, host) })
+      if mustLeave(wanted) || !Withholding.mayRun(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
+    } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Withholding.mayRun(stage, task, id, host) })
     val keepsPreference = moment == AtLoss && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
     if (!keepsPreference) for ((wanted, task, to) <- toRedirect) {
       pending.forExecutor(wanted) -= task

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mooring.agent.checkpoints.catalogue import CatalogueKeeper
-from mooring.checkpoint.catalogue import COLUMNS, Row
+from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
+from mooring.checkpoint.catalogue_rows import COLUMNS, CatalogueRow
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.metadata.tree import FileEntry
@@ -32,7 +32,9 @@ class InMemory:
         self.is_damaged = False
         self.damage = "JsonEOFException: the log is damaged"
 
-    def append(self, table: str, schema: str, partition_column: str, rows: list[Row], writer: str, number: int) -> None:
+    def append(
+        self, table: str, schema: str, partition_column: str, rows: list[CatalogueRow], writer: str, number: int
+    ) -> None:
         if self.is_away:
             raise AgentError("the storage refuses")
         assert partition_column in COLUMNS
@@ -45,7 +47,7 @@ class InMemory:
                 values = [json.dumps(one) if isinstance(one, dict | list) else one for one in map(row.get, COLUMNS)]
                 self.database.execute(f"INSERT INTO rows VALUES ({', '.join('?' * len(values))})", values)
 
-    def select(self, path: str, columns: Sequence[str], where: str) -> list[Row] | None:
+    def select(self, path: str, columns: Sequence[str], where: str) -> list[CatalogueRow] | None:
         if self.is_damaged and columns != ("1",):
             raise AgentError(self.damage)
         try:
@@ -73,7 +75,7 @@ class InMemory:
         self.is_damaged = False
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[CatalogueRow]:
         return self.select("", ("*",), "true") or []
 
     @property
@@ -95,8 +97,8 @@ def keeper(
         "spark.mooring.checkpoint.catalog.retain.batches": str(retain),
         **{f"spark.mooring.checkpoint.catalog.{name}": value for name, value in more.items()},
     }
-    made.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
-    made.take(events.QueryPlanned(1, "q", run, "q", str(checkpoint), 0, {0: 2}))
+    made.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+    made.handle(events.QueryPlanned(1, "q", run, "q", str(checkpoint), 0, {0: 2}))
     return made
 
 
@@ -168,8 +170,8 @@ def test_what_executors_have_told_is_in_the_rows(tmp_path: Path) -> None:
     told = [json.dumps([committed(made)]), "[]"]
     catalogue = CatalogueKeeper(tables, lambda most: told.pop(0), LocalFileTree, print)
     conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
-    catalogue.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
-    catalogue.take(events.QueryPlanned(1, "q", "run", "q", f"file:{made.directory}", 0, {0: 1}))
+    catalogue.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+    catalogue.handle(events.QueryPlanned(1, "q", "run", "q", f"file:{made.directory}", 0, {0: 1}))
     catalogue._open_tree = lambda directory: LocalFileTree(directory.removeprefix("file:"))
     catalogue.write()
     assert tables.rows[0]["host"] == "h1"
@@ -187,12 +189,12 @@ def test_a_batch_that_commits_while_the_log_is_looked_for_has_its_facts(tmp_path
             told.append(committed(made))
             return super().list()
 
-    def take(most: int) -> str:
+    def take_reports(most: int) -> str:
         taken = json.dumps(told)
         told.clear()
         return taken
 
-    catalogue = keeper(tables, made.directory, take)
+    catalogue = keeper(tables, made.directory, take_reports)
     catalogue._open_tree = Meanwhile
     catalogue.write()
     assert [row["host"] for row in tables.rows] == ["h1"]
@@ -294,7 +296,7 @@ def test_a_table_that_can_not_be_read_three_times_in_a_row_is_set_aside(tmp_path
 def test_a_query_whose_table_can_not_be_written_holds_up_no_other(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=3), InMemory()
     catalogue = keeper(tables, made.directory)
-    catalogue.take(events.QueryPlanned(1, "p", "run", "p", str(tmp_path / "gone"), 0, {0: 2}))
+    catalogue.handle(events.QueryPlanned(1, "p", "run", "p", str(tmp_path / "gone"), 0, {0: 2}))
     (tmp_path / "gone").write_text("no directory")
     assert len(catalogue.write()) == 1 and tables.batches == [0, 1, 2]
     catalogue.end()
@@ -354,7 +356,7 @@ def test_what_is_kept_for_long_is_compacted_when_it_is_full(tmp_path: Path) -> N
 def test_queries_may_share_a_table_and_lose_their_own_old_batches_only(tmp_path: Path) -> None:
     made, other, tables = Made(tmp_path / "it", batches=0), Made(tmp_path / "other", batches=3), InMemory()
     catalogue = keeper(tables, made.directory, retain=50, table="ops.state_versions")
-    catalogue.take(events.QueryPlanned(1, "p", "run", "p", str(other.directory), 0, {0: 2}))
+    catalogue.handle(events.QueryPlanned(1, "p", "run", "p", str(other.directory), 0, {0: 2}))
     for batch in range(560):
         made.add(batch)
     for _ in range(3):
@@ -382,9 +384,9 @@ def test_a_table_that_is_shared_is_not_set_aside(tmp_path: Path) -> None:
 def test_who_holds_copies_is_in_the_rows(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=1), InMemory()
     catalogue = keeper(tables, made.directory)
-    catalogue.take(events.ExecutorRegistered(1, "2", "host-b", 1, ""))
+    catalogue.handle(events.ExecutorRegistered(1, "2", "host-b", 1, ""))
     copies = (events.CopyOfState(0, "2", 1, 0, 5, 0), events.CopyOfState(1, "2", -1, 0, 0, 0))
-    catalogue.take(events.CopiesSeen(1, "q", 1, copies))
+    catalogue.handle(events.CopiesSeen(1, "q", 1, copies))
     catalogue.write()
     catalogue.end()
     assert {row["partition"]: row.get("standby_hosts") for row in tables.rows} == {0: '["host-b"]', 1: None}
@@ -392,6 +394,6 @@ def test_who_holds_copies_is_in_the_rows(tmp_path: Path) -> None:
 
 def test_without_delta_there_is_no_thread(tmp_path: Path) -> None:
     catalogue = CatalogueKeeper(InMemory(), lambda most: "[]", LocalFileTree, print)
-    catalogue.take(events.ApplicationStarted(1, "app-7", "job", {}, ""))
-    catalogue.take(events.QueryPlanned(1, "q", "run", "q", str(tmp_path), 0, {0: 2}))
+    catalogue.handle(events.ApplicationStarted(1, "app-7", "job", {}, ""))
+    catalogue.handle(events.QueryPlanned(1, "q", "run", "q", str(tmp_path), 0, {0: 2}))
     assert catalogue._thread is None

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from mooring.checkpoint.catalogue import (
+from mooring.checkpoint.catalogue_rows import (
     BATCHES_IN_PARTITION,
-    PARTITION,
     SCHEMA,
     TABLE,
-    Copies,
+    TABLE_PARTITION_COLUMN,
+    CatalogueRow,
+    LocationsOfCopies,
     ReportBook,
-    Row,
     reports_in,
     store_path,
 )
@@ -63,7 +63,7 @@ _VACUUM_EVERY_SECONDS: Final = 12 * 3600.0
 _REST_SECONDS: Final = 600.0
 """How long after a failure the partitions of a query are not removed or compacted."""
 
-_EXTENT: Final = ("max(batch) AS batch", "max(line) AS line", f"min({PARTITION}) AS first")
+_EXTENT: Final = ("max(batch) AS batch", "max(line) AS line", f"min({TABLE_PARTITION_COLUMN}) AS first")
 _COLUMNS_OF_VERSION: Final = ("kind", "batch", "operator", "partition", "store", "id")
 
 _END_WAIT_SECONDS: Final = 1.0
@@ -76,10 +76,12 @@ class Tables(Protocol):
     A table is named by its path, or by its name in Spark's catalog.
     """
 
-    def append(self, table: str, schema: str, partition_column: str, rows: list[Row], writer: str, number: int) -> None:
+    def append(
+        self, table: str, schema: str, partition_column: str, rows: list[CatalogueRow], writer: str, number: int
+    ) -> None:
         """Add rows. A second call with the same writer and number adds nothing."""
 
-    def select(self, table: str, columns: Sequence[str], where: str) -> list[Row] | None:
+    def select(self, table: str, columns: Sequence[str], where: str) -> list[CatalogueRow] | None:
         """Some columns of the rows for which `where` holds; None where there is no table yet."""
 
     def remove(self, table: str, where: str) -> None:
@@ -119,10 +121,10 @@ class CatalogueKeeper:
         tables: Tables,
         take_reports: Callable[[int], str],
         open_tree: Callable[[str], FileTree],
-        say: Callable[[str], None],
+        warn: Callable[[str], None],
     ) -> None:
-        """`take_reports` returns at most so many reports of executors. `say` is called for the first failure."""
-        self._tables, self._take_reports_of_jvm, self._open_tree, self._say = tables, take_reports, open_tree, say
+        """`take_reports` returns at most so many reports of executors. `warn` is called for the first failure."""
+        self._tables, self._take_reports_of_jvm, self._open_tree, self._warn = tables, take_reports, open_tree, warn
         self._application = ""
         self._every_seconds = 0.0
         self._retained = 0
@@ -145,8 +147,8 @@ class CatalogueKeeper:
         self._has_warned = False
         self._thread: threading.Thread | None = None
 
-    def take(self, event: events.Event) -> None:
-        """Take an event about the application, a query, an executor or copies. Returns at once."""
+    def handle(self, event: events.Event) -> None:
+        """Handle an event about the application, a query, an executor or copies. Returns at once."""
         match event:
             case events.ApplicationStarted() if event.is_catalogued:
                 self._application = event.application
@@ -190,7 +192,7 @@ class CatalogueKeeper:
             for fault in self.write():
                 if not self._has_warned:
                     self._has_warned = True
-                    self._say(f"the catalogue of committed state can not be written now ({fault}); it is tried again")
+                    self._warn(f"the catalogue of committed state can not be written now ({fault}); it is tried again")
 
     def write(self) -> list[MooringError]:
         """Append the new rows of all queries. Returns at most one fault for each query."""
@@ -202,7 +204,7 @@ class CatalogueKeeper:
         faults: dict[str, MooringError] = {}
         for query, checkpoint in checkpoints.items():
             try:
-                self._catalogue(query, checkpoint)
+                self._append_new_rows(query, checkpoint)
             except (AgentError, CheckpointError, MetadataStoreError) as fault:
                 faults[query] = fault
         with self._lock:
@@ -216,9 +218,9 @@ class CatalogueKeeper:
 
     def _take_reports(self) -> None:
         for report in reports_in(self._take_reports_of_jvm(_MOST_REPORTS)):
-            self._report_books.setdefault(store_path(report)[0], ReportBook()).take(report)
+            self._report_books.setdefault(store_path(report)[0], ReportBook()).add(report)
 
-    def _catalogue(self, query: str, checkpoint: str) -> None:
+    def _append_new_rows(self, query: str, checkpoint: str) -> None:
         """Append the rows of the query's new batches, and tidy its table."""
         table = self._shared_table or f"{checkpoint}/{DIRECTORY}/{TABLE}"
         if query not in self._reached:
@@ -234,7 +236,7 @@ class CatalogueKeeper:
             rows = book.rows(batches, common_columns, self._locations_of_copies(query))
             newest = batches[-1][0].batch
             if rows:
-                self._tables.append(table, SCHEMA, PARTITION, rows, f"{query}:{self._runs[query]}", newest)
+                self._tables.append(table, SCHEMA, TABLE_PARTITION_COLUMN, rows, f"{query}:{self._runs[query]}", newest)
             book.settle(rows)
             reached = Reached(newest, reached.times_gone_back, reached.has_table or bool(rows))
         self._reached[query] = reached
@@ -268,11 +270,11 @@ class CatalogueKeeper:
         last = next(not_undone, min(newest, oldest - 1))
         if last == newest:
             return Reached(newest, times_gone_back, has_table=True)
-        since = f"{PARTITION} >= {(last + 1) // BATCHES_IN_PARTITION} AND batch > {last}"
+        since = f"{TABLE_PARTITION_COLUMN} >= {(last + 1) // BATCHES_IN_PARTITION} AND batch > {last}"
         self._tables.remove(table, f"{of_query} AND line <= {times_gone_back} AND {since}")
         return Reached(last, times_gone_back + 1, has_table=True)
 
-    def _read_extent(self, table: str, of_query: str) -> list[Row] | None:
+    def _read_extent(self, table: str, of_query: str) -> list[CatalogueRow] | None:
         """The last batch, the greatest `line` and the first partition of the query's rows; None without a table.
 
         A damaged table in the checkpoint is renamed, and counts as no table. A shared table is never renamed.
@@ -291,12 +293,12 @@ class CatalogueKeeper:
                 raise
             aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
             self._tables.rename(table, aside)
-            self._say(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
+            self._warn(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
             extent = None
         self._read_failures.pop(table, None)
         return extent
 
-    def _locations_of_copies(self, query: str) -> Copies:
+    def _locations_of_copies(self, query: str) -> LocationsOfCopies:
         with self._lock:
             return {
                 partition: sorted({self._locations[id] for id in executors if id in self._locations})
@@ -315,11 +317,13 @@ class CatalogueKeeper:
         partition = newest // BATCHES_IN_PARTITION
         compacted = self._compacted_up_to.get(query, partition - _PARTITIONS_AT_ONCE)
         if self._retained > _MANY_BATCHES and partition >= compacted + _PARTITIONS_AT_ONCE:
-            self._tables.compact(table, f"{PARTITION} >= {compacted} AND {PARTITION} < {partition}")
+            self._tables.compact(
+                table, f"{TABLE_PARTITION_COLUMN} >= {compacted} AND {TABLE_PARTITION_COLUMN} < {partition}"
+            )
             self._compacted_up_to[query] = partition
         wanted = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
         if wanted >= self._first_partition.get(query, 0) + _PARTITIONS_AT_ONCE:
-            old = f"{PARTITION} < {wanted}"  # whole partitions are removed without reading a file
+            old = f"{TABLE_PARTITION_COLUMN} < {wanted}"  # whole partitions are removed without reading a file
             self._tables.remove(table, old if self._shared_table is None else f"query = '{query}' AND {old}")
             self._first_partition[query] = wanted
             if self._shared_table is None and now >= self._vacuumed_again_at.get(table, now):

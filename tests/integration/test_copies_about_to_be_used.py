@@ -28,12 +28,12 @@ class Executor:
         self._copies = jvm.io.mooring.standby.Copies(kept.store, 2**62, 4, unhurried_ms)
         self._open = scala_object(jvm, f"{STATE_SHIMS}.OpenStores")
 
-    def order(self, version: int, is_of_arrival: bool = False) -> int:
+    def order(self, version: int, is_about_to_be_used: bool = False) -> int:
         """Order that version. The version that the copy has now; -1 for none."""
         option = self._jvm.scala.Option.apply
         path, unique_id = self._store.path.toString(), self._store.ids[version]
         stores = self._seq(self._jvm.io.mooring.restore.StoreVersion(path, version, option(unique_id), option(None)))
-        order = self._jvm.io.mooring.standby.CopyOrder(PARTITION, version, stores, is_of_arrival)
+        order = self._jvm.io.mooring.standby.CopyOrder(PARTITION, version, stores, is_about_to_be_used)
         copies = self._copies.order(QUERY, self._seq(order), self._access)
         return int(copies.head().version()) if copies.nonEmpty() else -1
 
@@ -72,7 +72,7 @@ def session(jvm: Any) -> Iterator[Any]:
         **CONF,
         "spark.sql.streaming.minBatchesToRetain": "100",
     }  # so that no copy is opened anew because of its age
-    with scala_session(jvm, "arrivals", conf) as session:
+    with scala_session(jvm, "copies about to be used", conf) as session:
         yield session
 
 
@@ -104,11 +104,11 @@ def executor(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[E
 
 
 def test_a_copy_that_is_not_held_any_more_is_advanced_until_its_task_comes(store: Store, executor: Executor) -> None:
-    executor.order(4, is_of_arrival=True)
+    executor.order(4, is_about_to_be_used=True)
     executor.waits_until_fetched(4)
-    executor.order(5, is_of_arrival=True)  # is carried out after the first order
+    executor.order(5, is_about_to_be_used=True)  # is carried out after the first order
     executor.waits_until_fetched(5)
-    executor.order(6, is_of_arrival=True)
+    executor.order(6, is_about_to_be_used=True)
     executor.waits_until_fetched(6)
     for version in (1, 2, 3, 4, 5):
         store.changelog(version).unlink()

@@ -52,7 +52,7 @@ the snapshot was uploaded. `standby_hosts` are the locations that held a copy of
 the epoch, checksums are CRC32C.
 """
 
-PARTITION: Final = "hundred"
+TABLE_PARTITION_COLUMN: Final = "hundred"
 """The column by which the table is partitioned: the batch divided by 100. Old batches are deleted without a read.
 
 The column `partition` is another one: the partition of the state.
@@ -62,11 +62,11 @@ BATCHES_IN_PARTITION: Final = 100
 
 SCHEMA: Final = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
 
-Row = Mapping[str, Any]
+CatalogueRow = Mapping[str, Any]
 """Column to value; columns that are null are left out."""
 
-Copies = Mapping[int, Sequence[str]]
-"""Partition to the locations that hold a copy of its state. The `Copies` of `mooring.model.orders` are executors."""
+LocationsOfCopies = Mapping[int, Sequence[str]]
+"""Partition to the locations that hold a copy of its state."""
 
 _MOST_WAITING: Final = 100_000
 """How many reports of one kind wait for their row."""
@@ -76,7 +76,7 @@ _BATCHES_KNOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class StoreVersion:
+class NamedVersion:
     """The version of a store that a unique id names, and its batch; `store` is None where its name is not known."""
 
     batch: int
@@ -107,9 +107,9 @@ class ReportBook:
 
     commits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     snapshots: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    versions: dict[str, StoreVersion] = field(default_factory=dict)
+    versions: dict[str, NamedVersion] = field(default_factory=dict)
 
-    def take(self, report: Mapping[str, Any]) -> None:
+    def add(self, report: Mapping[str, Any]) -> None:
         """Add one report.
 
         Reports of abandoned tasks never become rows. They go when there are more than `_MOST_WAITING`, oldest first.
@@ -120,8 +120,11 @@ class ReportBook:
             known.pop(next(iter(known)))
 
     def rows(
-        self, batches: Iterable[tuple[Commit, BegunBatch | None]], common_columns: Mapping[str, Any], copies: Copies
-    ) -> list[Row]:
+        self,
+        batches: Iterable[tuple[Commit, BegunBatch | None]],
+        common_columns: Mapping[str, Any],
+        copies: LocationsOfCopies,
+    ) -> list[CatalogueRow]:
         """The rows of these batches, in order, and the rows of their snapshots and of the last batches before them.
 
         `common_columns` are the same in every row. `copies` are the locations that hold a copy of a partition now.
@@ -134,7 +137,7 @@ class ReportBook:
                 for unique_id in ids:
                     report = self.commits.get(unique_id, {})
                     store = _store_of(report) or ("default" if len(ids) == 1 else None)
-                    self.versions[unique_id] = StoreVersion(commit.batch, *task, store)
+                    self.versions[unique_id] = NamedVersion(commit.batch, *task, store)
                     held = {"standby_hosts": list(copies[task[1]])} if copies.get(task[1]) else {}
                     found.append({**self._committed(unique_id, report, commit, begun), **held})
         for unique_id in [snapshot for snapshot in self.snapshots if snapshot in self.versions]:
@@ -144,18 +147,18 @@ class ReportBook:
         }
         return [_row({**common_columns, **values}) for values in found]
 
-    def know(self, rows: Iterable[Row]) -> None:
+    def know(self, rows: Iterable[CatalogueRow]) -> None:
         """Note the rows that the table has already. A snapshot that is reported later then gets exactly one row."""
         in_table = list(rows)
         for row in in_table:
             if row["kind"] == "commit":
-                version = StoreVersion(int(row["batch"]), int(row["operator"]), int(row["partition"]), row.get("store"))
+                version = NamedVersion(int(row["batch"]), int(row["operator"]), int(row["partition"]), row.get("store"))
                 self.versions[str(row["id"])] = version
         for row in in_table:
             if row["kind"] == "snapshot":
                 self.versions.pop(str(row["id"]), None)
 
-    def settle(self, rows: Iterable[Row]) -> None:
+    def settle(self, rows: Iterable[CatalogueRow]) -> None:
         """Remove the reports from which these rows were made; call it when the table has the rows."""
         for row in rows:
             (self.commits if row["kind"] == "commit" else self.snapshots).pop(row["id"], None)
@@ -207,7 +210,7 @@ def reports_in(text: str) -> list[Mapping[str, Any]]:
     return found
 
 
-def _row(values: Mapping[str, Any]) -> Row:
+def _row(values: Mapping[str, Any]) -> CatalogueRow:
     return {column: value for column in COLUMNS if (value := values.get(column)) is not None}
 
 

@@ -1,10 +1,10 @@
-"""Large moves go in stages: in each stage a few processors receive tasks, and the next stage waits until those run.
+"""Large moves go in steps: in each step a few processors receive tasks, and the next step waits until those run.
 
-The functions are pure. Only tasks that a living processor runs are held back for a later stage. Tasks that have never
-run, and tasks whose processor has no executor, move in the first stage: nothing of them is running.
+The functions are pure. Only tasks that a living processor runs are held back for a later step. Tasks that have never
+run, and tasks whose processor has no executor, move in the first step: nothing of them is running.
 
 Example: processors 3, 4 and 5 join, and the balanced job model gives tasks to each of them. With `most_receivers` 1
-there are three stages: the first moves the tasks of processor 3, the second those of 4, the last those of 5.
+there are three steps: the first moves the tasks of processor 3, the second those of 4, the last those of 5.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mooring.agent.state.fleet import Fleet
-from mooring.model import ContainerModel, JobModel, TaskModel, named_place, natural_order
+from mooring.model import ContainerModel, JobModel, TaskModel, named_location, natural_order
 
 IDLE_MS: Final = 10_000
-"""How long a stage waits for a batch on the receivers, in addition to the time of two batches."""
+"""How long a step waits for a batch on the receivers, in addition to the time of two batches."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """A job model between the in-place one and the target. `receivers` get tasks of other processors in this stage.
+class Step:
+    """A job model between the in-place one and the target. `receivers` get tasks of other processors in this step.
 
     `is_last` tells that `model` is the target.
     """
@@ -31,38 +31,38 @@ class Stage:
     is_last: bool
 
 
-def next_stage(fleet: Fleet, in_place: JobModel, target: JobModel) -> Stage:
-    """The next stage from the in-place job model to the target, with at most `fleet.settings.most_receivers` receivers.
+def next_step(fleet: Fleet, in_place: JobModel, target: JobModel) -> Step:
+    """The next step from the in-place job model to the target, with at most `fleet.settings.most_receivers` receivers.
 
     Both job models have the same tasks and no standbys. The receivers come first in natural order of their ids. When a
-    stage is the newest job model, the same call returns the stage after it. Without a rebind timeout there is one
-    stage, the target, because nothing waits.
+    step is the newest job model, the same call returns the step after it. Without a rebind timeout there is one step,
+    the target, because nothing waits.
     """
     target_of = _owners(target)
     moving = _moving_tasks(fleet, in_place, target)
     receivers = tuple(sorted(set(moving.values()), key=natural_order))
     first = receivers[: fleet.settings.most_receivers] if fleet.timing.rebind_timeout_ms else receivers
     if first == receivers:
-        return Stage(target, receivers, is_last=True)
+        return Step(target, receivers, is_last=True)
     later = {name for name, id in moving.items() if id not in first}
     current = _owners(in_place)
     tasks_on: dict[str, list[TaskModel]] = {id: [] for id in fleet.processors}
     for container in in_place.containers.values():
         for name, task in container.tasks.items():
             tasks_on[current[name] if name in later else target_of[name]].append(task)
-    containers = [ContainerModel.of(id, tasks, named_place(fleet.places[id])) for id, tasks in tasks_on.items()]
-    return Stage(replace(target, containers=JobModel.of(containers).containers), first, is_last=False)
+    containers = [ContainerModel.of(id, tasks, named_location(fleet.locations[id])) for id, tasks in tasks_on.items()]
+    return Step(replace(target, containers=JobModel.of(containers).containers), first, is_last=False)
 
 
-def with_stage_started(fleet: Fleet, stage: Stage, now_ms: int) -> Fleet:
-    """The fleet with a time limit for the stage to settle; unchanged when the stage has no receivers.
+def with_step_started(fleet: Fleet, step: Step, now_ms: int) -> Fleet:
+    """The fleet with a time limit for the step to settle; unchanged when the step has no receivers.
 
     The limit is `IDLE_MS` and the time of two batches of the slowest query.
     """
-    if not stage.receivers:
+    if not step.receivers:
         return fleet
     longest = max((query.batch_ms for query in fleet.queries.values()), default=0)
-    return replace(fleet, timers=replace(fleet.timers, settled_by_ms=now_ms + IDLE_MS + 2 * longest))
+    return replace(fleet, timers=replace(fleet.timers, new_batches_ignored_after_ms=now_ms + IDLE_MS + 2 * longest))
 
 
 def is_settled(fleet: Fleet) -> bool:

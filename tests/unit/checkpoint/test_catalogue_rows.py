@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mooring.checkpoint.catalogue import COLUMNS, ReportBook, reports_in, store_path
+from mooring.checkpoint.catalogue_rows import COLUMNS, ReportBook, reports_in, store_path
 from mooring.checkpoint.logs import BegunBatch, Commit
 
 
@@ -48,7 +48,7 @@ def rows_of(book: ReportBook, *batches: tuple[Commit, BegunBatch]) -> list[dict[
 
 def test_each_store_of_a_committed_batch_has_a_row_with_what_was_told() -> None:
     book = ReportBook()
-    book.take(committed(4, "u"))
+    book.add(committed(4, "u"))
     (row,) = rows_of(book, batch(3, "u"))
     assert row["kind"] == "commit" and (row["batch"], row["version"], row["id"], row["base"]) == (3, 4, "u", "before-u")
     assert (
@@ -67,15 +67,15 @@ def test_what_nobody_told_leaves_a_gap_in_the_row_and_not_in_the_table() -> None
 
 def test_a_version_of_a_task_that_was_given_up_has_no_row() -> None:
     book = ReportBook()
-    book.take(committed(4, "zombie"))
-    book.take(uploaded(4, "zombie"))
+    book.add(committed(4, "zombie"))
+    book.add(uploaded(4, "zombie"))
     assert [row["id"] for row in rows_of(book, batch(3, "u"))] == ["u"]
 
 
 def test_a_snapshot_that_is_uploaded_later_has_a_row_of_its_own_with_its_batch() -> None:
     book = ReportBook()
     rows_of(book, batch(3, "u"))
-    book.take(uploaded(4, "u"))
+    book.add(uploaded(4, "u"))
     rows = rows_of(book, batch(4, "v"))
     assert [row["kind"] for row in rows] == ["commit", "snapshot"]
     assert (rows[1]["batch"], rows[1]["version"], rows[1]["archive"]) == (
@@ -88,8 +88,8 @@ def test_a_snapshot_that_is_uploaded_later_has_a_row_of_its_own_with_its_batch()
 
 def test_several_stores_of_a_partition_are_told_apart_by_their_ids() -> None:
     book = ReportBook()
-    book.take(committed(4, "r", "/c/state/0/1/right-keyToNumValues"))
-    book.take(committed(4, "l", "/c/state/0/1/left-keyToNumValues"))
+    book.add(committed(4, "r", "/c/state/0/1/right-keyToNumValues"))
+    book.add(committed(4, "l", "/c/state/0/1/left-keyToNumValues"))
     rows = rows_of(book, batch(3, "l", "r"))
     assert [(row["id"], row["store"]) for row in rows] == [("l", "left-keyToNumValues"), ("r", "right-keyToNumValues")]
 

@@ -4,14 +4,14 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{HealthTracker, TaskSchedulerImpl, TaskSetManager}
 
 /**
- * Which living executors Spark offers no tasks. Called by threads of the driver plugin. Depends on `HealthTracker` and
+ * From which living executors Spark withholds tasks. Called by threads of the driver plugin. Depends on `HealthTracker` and
  * `TaskSetExcludelist` in Spark 4.2; without it the plan may place tasks on executors that get none.
  */
-object Offers {
+object Withholding {
   val ToBeRemoved = "it is to be removed" // the reason for an executor that has no fault
 
-  /** The executors of `living` (id to host) that are offered no tasks, each with the reason. Waits for the scheduler's lock. */
-  def withheld(context: SparkContext, living: Map[String, String]): Map[String, String] = {
+  /** The executors of `living` (id to host) that get no tasks, each with the reason. Waits for the scheduler's lock. */
+  def executors(context: SparkContext, living: Map[String, String]): Map[String, String] = {
     val excluded = context.taskScheduler match {
       case scheduler: TaskSchedulerImpl => scheduler.synchronized {
         for (health <- scheduler.healthTrackerOpt.toSeq; (id, host) <- living; why <- whyExcluded(health, id, host)) yield id -> why
@@ -28,7 +28,7 @@ object Offers {
     else None
 
   /** Whether the executor may run this task of the stage. Called with the scheduler's lock. */
-  private[shims] def mayHave(stage: TaskSetManager, task: Int, id: String, host: String): Boolean = {
+  private[shims] def mayRun(stage: TaskSetManager, task: Int, id: String, host: String): Boolean = {
     val isExcluded = stage.taskSetExcludelistHelperOpt.exists { failures =>
       failures.isNodeExcludedForTaskSet(host) || failures.isExecutorExcludedForTaskSet(id) ||
         failures.isNodeExcludedForTask(host, task) || failures.isExecutorExcludedForTask(id, task)

@@ -37,7 +37,7 @@ class Table:
         plan = json.dumps({"version": 1, "queries": {QUERY: ROWS}, "standbys": {QUERY: {"0": ["1", "2"]}}})
         self.table.accept(scala_object(jvm, "io.mooring.placement.Plan").parse(plan))
         bridge = jvm.io.mooring.agent.Bridge(self.table, jvm.scala.Option.apply(None), None)
-        self.withheld = jvm.io.mooring.driver.WithheldOffers(context, self.table, bridge)
+        self.withheld = jvm.io.mooring.driver.WithholdingWatch(context, self.table, bridge)
 
     def preferred(self) -> list[str | None]:
         """The executor of each partition."""
@@ -93,7 +93,7 @@ def test_a_loss_is_no_news_of_that_kind_twice(table: Table) -> None:
 
 
 def test_only_an_exclusion_and_its_end_are_warned_of(jvm: Any) -> None:
-    removed = scala_object(jvm, "org.apache.spark.scheduler.shims.Offers").ToBeRemoved()
+    removed = scala_object(jvm, "org.apache.spark.scheduler.shims.Withholding").ToBeRemoved()
     excluded = "Spark has excluded it after failures"
     lines = Lines(jvm, {"1": "first", "2": "second"})
     gone = [f"executor 1 on first gets no tasks: {removed}; its tasks run elsewhere meanwhile"]
@@ -114,7 +114,7 @@ class Lines:
 
     def __init__(self, jvm: Any, hosts: dict[str, str]) -> None:
         self._jvm, self._hosts = jvm, hosts
-        self._decides = scala_object(jvm, "io.mooring.driver.WithheldOffers")
+        self._decides = scala_object(jvm, "io.mooring.driver.WithholdingWatch")
 
     def of(self, before: dict[str, str], now: dict[str, str], lost: str | None = None) -> tuple[list[str], list[str]]:
         living = {executor: host for executor, host in self._hosts.items() if executor != lost}

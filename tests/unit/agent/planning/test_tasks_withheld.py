@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mooring.agent.counters import Counters
-from mooring.agent.planning.staged_moves import is_settled
+from mooring.agent.planning.moves_in_steps import is_settled
 from mooring.agent.status import status_of
 from mooring.cli.status import as_text
 from mooring.model import events
@@ -16,7 +16,7 @@ WHY = "Spark has excluded it after failures"
 
 
 def withholds(story: Story, *executors: str) -> None:
-    story.take(events.OffersWithheld(story.now_ms, dict.fromkeys(executors, WHY)))
+    story.take(events.TasksWithheld(story.now_ms, dict.fromkeys(executors, WHY)))
 
 
 def runs_on(story: Story) -> dict[int, str]:
@@ -29,8 +29,8 @@ def runs_on(story: Story) -> dict[int, str]:
 
 
 def test_the_event_is_read_from_its_json() -> None:
-    form = {"event": "OffersWithheld", "at": 7, "executors": {"1": WHY}}
-    assert read_event(form) == events.OffersWithheld(7, {"1": WHY})
+    form = {"event": "TasksWithheld", "at": 7, "executors": {"1": WHY}}
+    assert read_event(form) == events.TasksWithheld(7, {"1": WHY})
 
 
 def test_its_tasks_run_evenly_on_the_others_and_stay_its_own() -> None:
