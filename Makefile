@@ -1,6 +1,8 @@
 # Every target sets up what it needs, on a machine with Python 3.10+ and JDK 17+, into .venv and build/. A second run is quick.
 PYTHON ?= python3
-VENV ?= .venv
+# The version of Spark for environment, jar, demo and tests. Another one gets an environment of its own.
+SPARK ?= 4.2.0
+VENV ?= .venv$(if $(filter-out 4.2.0,$(SPARK)),-$(SPARK))
 
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -47,7 +49,7 @@ format: $(VENV)/.ready-dev  ## let ruff format the Python code and mend what it 
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-jar: $(VENV)/.ready  ## build/mooring.jar, with the Scala compiler in PySpark's jars
+jar: $(VENV)/.ready  ## the jar for the line of SPARK, with the Scala compiler among PySpark's jars [SPARK=4.1.4]
 	$(PY) scala-shim/build_jar.py
 
 bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME=restart [ARGS="--quick --json FILE"]
@@ -84,7 +86,7 @@ $(PY): | machine
 $(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
 	@echo "Setting up $(VENV). The first time this fetches PySpark, 430 MB, and may take some minutes."
 	$(PIP) 'pip>=23'
-	$(PIP) --editable '.[kafka,zookeeper]'
+	$(PIP) --editable '.[kafka,zookeeper]' 'pyspark==$(SPARK)'
 	@touch $@
 
 # A JDK is not needed here.
@@ -96,7 +98,7 @@ $(VENV)/.ready-unit: pyproject.toml
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable '.[test,dev,kafka,zookeeper,sasl]'
+	$(PIP) --editable '.[test,dev,kafka,zookeeper,sasl]' 'pyspark==$(SPARK)'
 	@touch $@
 
 $(VENV)/.ready-docs: $(VENV)/.ready

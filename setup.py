@@ -1,5 +1,9 @@
-"""What pyproject.toml cannot say: a wheel carries the jar, as mooring/jars/mooring.jar."""
+"""What pyproject.toml cannot say: a wheel carries the jars of all lines of Spark, in mooring/jars.
 
+`MOORING_LINES` names fewer lines, such as `4.2` or `4.1 4.2`: a build for one's own cluster fetches less.
+"""
+
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +14,16 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).resolve().parent
 
 
-class BuildPyWithJar(build_py):
+class BuildPyWithJars(build_py):
     def run(self):
         super().run()
-        if not self.editable_mode:
-            jar = Path(self.build_lib).absolute() / "mooring/jars/mooring.jar"
-            if subprocess.call([sys.executable, str(HERE / "scala-shim/build_jar.py"), "--output", str(jar)]):
-                raise SystemExit("mooring.jar could not be built; the reason stands above")
+        if self.editable_mode:
+            return  # an editable install takes the jars from build/ (`make jar`)
+        jars = Path(self.build_lib).absolute() / "mooring/jars"
+        for line in os.environ.get("MOORING_LINES", "all").split():
+            command = [sys.executable, str(HERE / "scala-shim/build_jar.py"), "--spark", line, "--output-dir", str(jars)]
+            if subprocess.call(command):
+                raise SystemExit(f"the jar for Spark {line} could not be built; the reason stands above")
 
 
-setup(cmdclass={"build_py": BuildPyWithJar})
+setup(cmdclass={"build_py": BuildPyWithJars})

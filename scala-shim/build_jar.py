@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Build mooring.jar: the one definition of its sources and the compiler's options. pip, make and Gradle all run this.
+"""Build the jar for a line of Spark: the one definition of its sources and the compiler's options.
 
-    python scala-shim/build_jar.py [--output build/mooring.jar] [--force]
+pip, make and Gradle all run this.
 
-The Scala compiler is the one in PySpark's own jars, so this needs PySpark, a JDK, and no network. What goes in:
+    python scala-shim/build_jar.py [--spark 4.1 | --spark all] [--output FILE] [--force]
 
-    *.class             scala-shim/src/main/scala, and .../spark-4.2: what differs from line to line of Spark
+Without `--spark` the jar is for the line of the PySpark that this Python has. The Scala compiler is the one among the
+jars of that Spark, so this needs a JDK, and no network where PySpark of the line is installed. What goes in:
+
+    *.class             scala-shim/src/main/scala, and the folders scala-shim/src/spark-… that are for the line
     META-INF/services…  scala-shim/src/main/resources, as they are
     settings.json       the table of settings, from `python -m mooring.settings --json`
     mooring-agent.zip   python/mooring, for the agent's PYTHONPATH
@@ -20,7 +23,6 @@ import argparse
 import contextlib
 import fcntl
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -35,11 +37,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from jdk import java_command, java_problem
+from lines import LINES, Line, NoSpark, jars_of, known_lines, line_of, own_jars, spark_version
 from packing import MANIFEST, files_under, manifest, packed
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-SPARK_VERSION = "4.2.0"
-SOURCE_ROOTS = ("scala", f"spark-{SPARK_VERSION.rpartition('.')[0]}")
 SCALAC = ["-release", "17", "-Werror", "-Wunused", "-deprecation", "-feature", "-unchecked", "-encoding", "UTF-8"]
 DIGEST = "Mooring-Inputs"
 
@@ -48,37 +49,45 @@ class CannotBuild(Exception):
     """Something is missing or wrong; the text says what, and what to do."""
 
 
-def build(checkout: Path, output: Path, force: bool = False) -> bool:
-    """Bring `output` up to date; True when it was built, False when it was so already.
+def build(checkout: Path, line: Line, output: Path, force: bool = False) -> bool:
+    """Bring the jar `output` for a line of Spark up to date; True when it was built, False when it was so already.
 
     Builds of one checkout take turns, so tests, make and a developer may all ask at once.
     """
     work = checkout / "build"
     with _one_at_a_time(work / "jar.lock"):
-        jars = spark_jars()
-        sources = scala_sources(checkout / "scala-shim/src/main")
+        jars = spark_jars(line)
+        sources = scala_sources(checkout / "scala-shim/src", line)
         inputs = digest({**_contents(_inputs(checkout)), **_compiler(jars)})
         if not force and digest_in(output) == inputs:
             return False
-        classes = compiled(sources, jars, work / "classes", force)
-        _write_whole(output, packed(jar_entries(checkout, classes, inputs)))
+        classes = compiled(sources, jars, work / f"classes-{line.name}", force)
+        _write_whole(output, packed(jar_entries(checkout, spark_version(jars), classes, inputs)))
         return True
 
 
-def scala_sources(main: Path) -> dict[str, Path]:
-    """The Scala sources for the line of Spark that the jar is built for, by `root/path`."""
-    found = {root: files_under(main / root, "**/*.scala") for root in SOURCE_ROOTS}
-    return {f"{root}/{name}": path for root, files in found.items() for name, path in files.items()}
+def scala_sources(src: Path, line: Line) -> dict[str, Path]:
+    """The Scala sources for a line of Spark, by `folder/path`. CannotBuild where two folders have the same file."""
+    folders = [folder for folder in sorted(src.glob("spark-*")) if line.has(folder.name)]
+    found: dict[str, Path] = {}
+    names: dict[str, str] = {}
+    for folder in (src / "main/scala", *folders):
+        for name, path in files_under(folder, "**/*.scala").items():
+            if name in names:
+                raise CannotBuild(f"for Spark {line.name} both {names[name]} and {folder.name} have {name}")
+            names[name] = folder.name
+            found[f"{folder.name}/{name}"] = path
+    return found
 
 
-def jar_entries(checkout: Path, classes: Path, inputs: str) -> dict[str, bytes]:
-    """Everything in the jar, by name."""
+def jar_entries(checkout: Path, spark: str, classes: Path, inputs: str) -> dict[str, bytes]:
+    """Everything in the jar, by name. `spark` is the version of Spark that the classes were compiled against."""
     return {
         MANIFEST: manifest(
             {
                 "Implementation-Title": "Mooring",
                 "Implementation-Version": version(checkout),
-                "Built-For-Spark": SPARK_VERSION,
+                "Built-For-Spark": spark,
                 DIGEST: inputs,
             }
         ),
@@ -115,34 +124,32 @@ def version(checkout: Path) -> str:
     return found.group(1)
 
 
-def spark_jars() -> Path:
-    """The folder of jars of the PySpark that this Python can import. CannotBuild when there is none that will do."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise CannotBuild(
-            f"{sys.executable} cannot import pyspark, whose jars hold the Scala compiler. Either `make jar`, which "
-            f"sets everything up, or `pip install pyspark=={SPARK_VERSION}` for this Python."
-        )
-    jars = Path(next(iter(spec.submodule_search_locations)), "jars")
-    if not any(jars.glob("scala-compiler-2.13*.jar")):
-        raise CannotBuild(
-            f"{jars} holds no Scala 2.13 compiler: the full PySpark is needed (`pip install pyspark=={SPARK_VERSION}`)."
-        )
-    if spark_version(jars) != SPARK_VERSION:
-        raise CannotBuild(f"{jars} is Spark {spark_version(jars)}; Mooring is built for Spark {SPARK_VERSION}.")
-    return jars
+def spark_jars(line: Line) -> Path:
+    """The folder of jars of a Spark of this line. CannotBuild when there is none that will do."""
+    try:
+        return jars_of(line)
+    except NoSpark as problem:
+        raise CannotBuild(str(problem)) from problem
 
 
-def spark_version(jars: Path) -> str:
-    """The version of Spark, from the name of its core jar; `unknown` when there is no such jar."""
-    names = (re.fullmatch(r"spark-core_2\.13-(.+)\.jar", jar.name) for jar in jars.glob("spark-core_2.13-*.jar"))
-    return next((found.group(1) for found in names if found), "unknown")
+def line_of_this_python() -> Line:
+    """The line of the PySpark that this Python can import. CannotBuild when there is none, or no jar for its line."""
+    jars = own_jars()
+    if jars is None:
+        raise CannotBuild(
+            f"{sys.executable} cannot import a PySpark that has a Scala compiler. Either `make jar`, which sets"
+            f" everything up, or `pip install pyspark` for this Python, or name a line: --spark {LINES[-1].name}"
+        )
+    line = line_of(spark_version(jars))
+    if line is None:
+        raise CannotBuild(f"{jars} is Spark {spark_version(jars)}; there are jars for the lines {known_lines()}")
+    return line
 
 
 def compiled(sources: Mapping[str, Path], jars: Path, classes: Path, force: bool) -> Path:
     """The folder of class files of `sources`, compiled anew only when sources, options or Spark have changed."""
     wanted = digest({**_contents(sources), **_compiler(jars)})
-    stamp = classes.with_name("classes.digest")
+    stamp = classes.with_name(f"{classes.name}.digest")
     if not force and classes.is_dir() and stamp.is_file() and stamp.read_text() == wanted:
         return classes
     if not sources:
@@ -190,9 +197,9 @@ def digest_in(jar: Path) -> str | None:
 
 
 def _inputs(checkout: Path) -> dict[str, Path]:
-    folders = ("scala-shim/src/main", "python/mooring")
+    folders = ("scala-shim/src", "python/mooring")
     files = {f"{folder}/{name}": path for folder in folders for name, path in files_under(checkout / folder).items()}
-    tools = ("scala-shim/build_jar.py", "scala-shim/packing.py")
+    tools = ("scala-shim/build_jar.py", "scala-shim/lines.py", "scala-shim/packing.py")
     return {
         **{name: path for name, path in files.items() if not name.endswith(".jar")},
         **{t: checkout / t for t in tools},
@@ -227,21 +234,45 @@ def _one_at_a_time(lock: Path) -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Build mooring.jar with the Scala compiler in PySpark's jars.")
+    parser = argparse.ArgumentParser(description="Build Mooring's jar with the Scala compiler among Spark's jars.")
     parser.add_argument(
-        "--output", type=Path, default=CHECKOUT / "build/mooring.jar", help="default: build/mooring.jar"
+        "--spark", metavar="LINE", help=f"one of {known_lines()}, or `all`; default: that of this Python's PySpark"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: build/mooring-spark-LINE_2.13.jar")
+    parser.add_argument(
+        "--output-dir", type=Path, metavar="DIRECTORY", default=CHECKOUT / "build", help="default: build"
     )
     parser.add_argument("--force", action="store_true", help="build even when nothing has changed")
     options = parser.parse_args(arguments)
-    started = time.monotonic()
     try:
-        built = build(CHECKOUT, options.output.absolute(), options.force)
+        lines = _wanted(options.spark)
+        if options.output is not None and len(lines) > 1:
+            raise CannotBuild("--output names one jar, and --spark all builds several: use --output-dir")
+        for line in lines:
+            _build_and_tell(line, (options.output or options.output_dir / line.jar).absolute(), options.force)
     except CannotBuild as problem:
-        print(f"mooring.jar: cannot build it: {problem}", file=sys.stderr)
+        print(f"mooring's jar: cannot build it: {problem}", file=sys.stderr)
         return 1
-    size = options.output.stat().st_size // 1024
-    print(f"{options.output}: " + (f"built, {size} KiB, {time.monotonic() - started:.1f} s" if built else "up to date"))
     return 0
+
+
+def _wanted(spark: str | None) -> tuple[Line, ...]:
+    """The lines that `--spark` names. CannotBuild when there is no such line."""
+    if spark is None:
+        return (line_of_this_python(),)
+    if spark == "all":
+        return LINES
+    line = line_of(spark)
+    if line is None:
+        raise CannotBuild(f"--spark {spark}: expected one of {known_lines()}, or all")
+    return (line,)
+
+
+def _build_and_tell(line: Line, output: Path, force: bool) -> None:
+    started = time.monotonic()
+    built = build(CHECKOUT, line, output, force)
+    size = output.stat().st_size // 1024
+    print(f"{output}: " + (f"built, {size} KiB, {time.monotonic() - started:.1f} s" if built else "up to date"))
 
 
 if __name__ == "__main__":

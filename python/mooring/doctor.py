@@ -5,7 +5,6 @@ A function `check_â€¦` is pure: it judges what was found. A function `look_at_â€
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -18,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from mooring.errors import MooringError
-from mooring.jar import jar_path
+from mooring.installed_spark import InstalledSpark, installed_spark, line_of, spark_home
+from mooring.jar import jar_path, jars_by_line
 
 OLDEST_PYTHON: Final = (3, 10)
 OLDEST_JAVA: Final = 17
@@ -26,7 +26,6 @@ OLDEST_JAVA: Final = 17
 _LOOK_SECONDS: Final = 30
 _PYTHON: Final = re.compile(r"(python|pypy).*")
 _JAVA: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
-_CORE: Final = re.compile(r"spark-core_([0-9.]+)-(.+)\.jar")
 _MOST_ROOM_KEPT_FREE: Final = 1 << 30
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 _ON_A_NETWORK: Final = re.compile(r"nfs\d?|cifs|smb\d?|fuse\..*|lustre|gpfs|beegfs|ceph|9p|glusterfs")
@@ -94,42 +93,44 @@ def check_java(command: str, printed: str | None) -> Finding:
     return Finding("jdk", Verdict.OK, f"{command} is Java {found[1]}")
 
 
-def look_at_spark(environment: Mapping[str, str], built_for: str | None) -> Finding:
+def look_at_spark(environment: Mapping[str, str], lines: Sequence[str]) -> Finding:
     """Look for the Spark that spark-submit would start: the one in SPARK_HOME, else PySpark's own."""
-    home = environment.get("SPARK_HOME") or _home_of_pyspark()
-    names = [] if home is None else _names_in(Path(home, "jars"))
-    return check_spark(home, names, built_for)
+    return check_spark(spark_home(environment), installed_spark(environment), lines)
 
 
-def check_spark(home: str | None, jars: Sequence[str], built_for: str | None) -> Finding:
-    """Judge the Spark in `home`. `jars` are the names of its jars. `built_for` is the version of Mooring's jar."""
-    expected = built_for or "4.2"
-    advice = f"pip install pyspark=={expected}, or have SPARK_HOME lead to a Spark {expected}"
-    core = next((found for name in jars if (found := _CORE.fullmatch(name))), None)
-    if home is None or core is None:
+def check_spark(home: str | None, spark: InstalledSpark | None, lines: Sequence[str]) -> Finding:
+    """Judge the Spark in `home`. `lines` are the lines of Spark that Mooring has jars for; none where not known."""
+    expected = lines[-1] if lines else "4.2"
+    advice = f"pip install 'pyspark~={expected}.0', or have SPARK_HOME lead to a Spark {expected}"
+    if spark is None:
         return Finding("spark", Verdict.WRONG, f"there is no Spark in {home or 'PySpark or SPARK_HOME'}", advice)
-    scala, version = core[1], core[2]
-    what = f"Spark {version} with Scala {scala} in {home}"
-    if built_for is None:
-        return Finding("spark", Verdict.OK, what)
-    if version.split(".")[:2] != built_for.split(".")[:2]:
-        return Finding("spark", Verdict.WRONG, f"{what}, and Mooring's jar is built for {built_for}", advice)
-    if scala != "2.13":
-        return Finding("spark", Verdict.WRONG, f"{what}, and Mooring's jar is built for Scala 2.13", advice)
+    what = f"Spark {spark.version} with Scala {spark.scala} in {spark.home}"
+    if lines and line_of(spark.version) not in lines:
+        return Finding("spark", Verdict.WRONG, f"{what}, and Mooring has jars for Spark {', '.join(lines)}", advice)
+    if lines and spark.scala != "2.13":
+        return Finding("spark", Verdict.WRONG, f"{what}, and Mooring's jars are built for Scala 2.13", advice)
     return Finding("spark", Verdict.OK, what)
 
 
-def look_at_jar(version: str) -> tuple[Finding, str | None]:
-    """Look for the plugin's jar. Also returns the version of Spark for which it was built, None where not known."""
+def look_at_jar(version: str) -> Finding:
+    """Look for the plugin's jar for the Spark of this machine."""
     try:
         jar = jar_path()
         with zipfile.ZipFile(jar) as opened:
             manifest = opened.read("META-INF/MANIFEST.MF").decode()
     except (MooringError, OSError, KeyError, UnicodeDecodeError, zipfile.BadZipFile) as fault:
         advice = "install Mooring again, or build the jar with make jar"
-        return Finding("jar", Verdict.WRONG, f"the plugin's jar can not be read: {fault}", advice), None
+        return Finding("jar", Verdict.WRONG, f"the plugin's jar can not be read: {fault}", advice)
     attributes = dict(line.split(": ", 1) for line in manifest.splitlines() if ": " in line)
-    return check_jar(str(jar), attributes, version), attributes.get("Built-For-Spark")
+    return check_jar(str(jar), attributes, version)
+
+
+def lines_with_jars() -> list[str]:
+    """The lines of Spark for which there is a jar, the oldest first; none where there is no jar."""
+    try:
+        return list(jars_by_line())
+    except MooringError:
+        return []
 
 
 def check_jar(jar: str, attributes: Mapping[str, str], version: str) -> Finding:
@@ -260,12 +261,6 @@ def _names_in(directory: Path) -> list[str]:
         return sorted(os.listdir(directory))
     except OSError:
         return []
-
-
-def _home_of_pyspark() -> str | None:
-    spec = importlib.util.find_spec("pyspark")
-    places = None if spec is None else spec.submodule_search_locations
-    return None if not places else str(next(iter(places)))
 
 
 def _printed(command: Sequence[str]) -> str | None:

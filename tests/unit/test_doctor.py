@@ -12,9 +12,14 @@ import pytest
 from mooring import doctor
 from mooring.doctor import Finding, Verdict
 from mooring.errors import MooringError
+from mooring.installed_spark import InstalledSpark
 
 JAVA_17 = 'openjdk version "17.0.15" 2025-04-15'
 GB = 10**9
+
+
+def spark(version: str, scala: str = "2.13") -> InstalledSpark:
+    return InstalledSpark("/s", version, scala)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +34,12 @@ GB = 10**9
         (doctor.check_java("java", 'java version "25" 2025-09-16'), Verdict.OK, "Java 25"),
         (doctor.check_java("java", 'java version "1.8.0_402"'), Verdict.WRONG, "install a JDK 17"),
         (doctor.check_java("/no/bin/java", None), Verdict.WRONG, "/no/bin/java can not be run"),
-        (doctor.check_spark("/s", ["spark-core_2.13-4.2.0.jar"], "4.2.0"), Verdict.OK, "Spark 4.2.0 with Scala 2.13"),
-        (doctor.check_spark("/s", ["spark-core_2.13-4.2.1.jar"], "4.2.0"), Verdict.OK, "Spark 4.2.1"),
-        (doctor.check_spark("/s", ["spark-core_2.13-4.1.0.jar"], "4.2.0"), Verdict.WRONG, "lead to a Spark 4.2.0"),
-        (doctor.check_spark("/s", ["spark-core_2.12-4.2.0.jar"], "4.2.0"), Verdict.WRONG, "built for Scala 2.13"),
-        (doctor.check_spark("/s", ["other.jar"], "4.2.0"), Verdict.WRONG, "there is no Spark in /s"),
-        (doctor.check_spark(None, [], None), Verdict.WRONG, "there is no Spark in PySpark"),
+        (doctor.check_spark("/s", spark("4.2.0"), ["4.1", "4.2"]), Verdict.OK, "Spark 4.2.0 with Scala 2.13"),
+        (doctor.check_spark("/s", spark("4.2.9"), ["4.2"]), Verdict.OK, "Spark 4.2.9"),
+        (doctor.check_spark("/s", spark("3.5.1"), ["4.0", "4.2"]), Verdict.WRONG, "jars for Spark 4.0, 4.2"),
+        (doctor.check_spark("/s", spark("4.2.0", "2.12"), ["4.2"]), Verdict.WRONG, "built for Scala 2.13"),
+        (doctor.check_spark("/s", None, ["4.2"]), Verdict.WRONG, "there is no Spark in /s"),
+        (doctor.check_spark(None, None, []), Verdict.WRONG, "there is no Spark in PySpark"),
         (doctor.check_jar("/j", {"Implementation-Version": "1.0"}, "1.0"), Verdict.OK, "/j is version 1.0"),
         (doctor.check_jar("/j", {"Implementation-Version": "0.9"}, "1.0"), Verdict.WRONG, "this command is 1.0"),
         (doctor.check_file_system(Path("/s"), "ext4", []), Verdict.OK, "/s is on ext4"),
@@ -74,10 +79,10 @@ def test_programs_are_run_and_what_can_not_be_run_is_found_wrong(tmp_path: Path)
 
 @pytest.mark.needs_spark
 def test_the_spark_of_spark_home_comes_before_pysparks(tmp_path: Path) -> None:
-    assert doctor.look_at_spark({}, "4.2.0").verdict is Verdict.OK
+    assert doctor.look_at_spark({}, ["4.2"]).verdict is Verdict.OK
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
-    found = doctor.look_at_spark({"SPARK_HOME": str(tmp_path)}, "4.2.0")
+    found = doctor.look_at_spark({"SPARK_HOME": str(tmp_path)}, ["4.2"])
     assert found.verdict is Verdict.WRONG and "Spark 3.5.1 with Scala 2.12" in found.message
 
 
@@ -87,17 +92,16 @@ def test_a_jar_that_is_missing_or_damaged_is_found_wrong(tmp_path: Path, monkeyp
     for content in (None, b"", b"PK"):
         if content is not None:
             jar.write_bytes(content)
-        assert doctor.look_at_jar("1.0")[0].verdict is Verdict.WRONG
+        assert doctor.look_at_jar("1.0").verdict is Verdict.WRONG
     with zipfile.ZipFile(jar, "w") as made:
         made.writestr("META-INF/MANIFEST.MF", "Implementation-Version: 1.0\r\nBuilt-For-Spark: 4.2.0\r\n")
-    finding, built_for = doctor.look_at_jar("1.0")
-    assert (finding.verdict, built_for) == (Verdict.OK, "4.2.0")
+    assert doctor.look_at_jar("1.0").verdict is Verdict.OK
 
     def refuse() -> Path:
         raise MooringError("there is no jar")
 
     monkeypatch.setattr(doctor, "jar_path", refuse)
-    assert "there is no jar" in doctor.look_at_jar("1.0")[0].message
+    assert "there is no jar" in doctor.look_at_jar("1.0").message
 
 
 def rights(root: Path) -> Finding:

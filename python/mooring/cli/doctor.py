@@ -21,6 +21,7 @@ from mooring.doctor import (
     Finding,
     Verdict,
     driver_python,
+    lines_with_jars,
     look_at_jar,
     look_at_java,
     look_at_local_store,
@@ -58,14 +59,13 @@ def of_this_machine(local_store: str | None) -> list[Finding]:
 
     `local_store` is the directory where executors of this host keep state; None is the default one.
     """
-    jar, built_for = look_at_jar(mooring.__version__)
     named = local_store or os.environ.get(LOCAL_STORE_VARIABLE)
     root = local_path("--local-store", named, "expected a directory of this host") if named else default_directory()
     return [
-        look_at_spark(os.environ, built_for),
+        look_at_spark(os.environ, lines_with_jars()),
         look_at_java(os.environ),
         look_at_python(driver_python(os.environ)),
-        jar,
+        look_at_jar(mooring.__version__),
         *look_at_local_store(root, spark_local_dirs(os.environ)),
     ]
 

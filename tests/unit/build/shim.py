@@ -13,4 +13,5 @@ for folder in ("scala-shim", "scripts"):
 build_jar = importlib.import_module("build_jar")
 check_machine = importlib.import_module("check_machine")
 jdk = importlib.import_module("jdk")
+lines = importlib.import_module("lines")
 packing = importlib.import_module("packing")

@@ -22,7 +22,7 @@ def healthy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No JVM is started here, and whether this machine has a jar is not what is asked."""
     monkeypatch.delenv("MOORING_METADATA", raising=False)
     monkeypatch.setattr(doctor, "look_at_java", lambda environment: Finding("jdk", Verdict.OK, "Java 17"))
-    jar = (Finding("jar", Verdict.OK, f"version {mooring.__version__}"), "4.2.0")
+    jar = Finding("jar", Verdict.OK, f"version {mooring.__version__}")
     monkeypatch.setattr(doctor, "look_at_jar", lambda version: jar)
     monkeypatch.setenv("MOORING_LOCAL_STORE_DIR", str(tmp_path / "store"))
 
