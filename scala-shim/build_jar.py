@@ -62,7 +62,7 @@ def build(checkout: Path, line: Line, output: Path, force: bool = False) -> bool
         if not force and digest_in(output) == inputs:
             return False
         classes = compiled(sources, jars, work / f"classes-{line.name}", force)
-        _write_whole(output, packed(jar_entries(checkout, spark_version(jars), classes, inputs)))
+        _write_whole(output, packed(jar_entries(checkout, line, spark_version(jars), classes, inputs)))
         return True
 
 
@@ -80,7 +80,7 @@ def scala_sources(src: Path, line: Line) -> dict[str, Path]:
     return found
 
 
-def jar_entries(checkout: Path, spark: str, classes: Path, inputs: str) -> dict[str, bytes]:
+def jar_entries(checkout: Path, line: Line, spark: str, classes: Path, inputs: str) -> dict[str, bytes]:
     """Everything in the jar, by name. `spark` is the version of Spark that the classes were compiled against."""
     return {
         MANIFEST: manifest(
@@ -88,6 +88,7 @@ def jar_entries(checkout: Path, spark: str, classes: Path, inputs: str) -> dict[
                 "Implementation-Title": "Mooring",
                 "Implementation-Version": version(checkout),
                 "Built-For-Spark": spark,
+                "Tried-With-Spark": " ".join(line.tried),
                 DIGEST: inputs,
             }
         ),

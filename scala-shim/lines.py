@@ -23,10 +23,11 @@ SCALA: Final = "2.13"
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `spark` is the version of Spark that its jar is compiled against."""
+    """One line. Its jar is compiled against `spark`. `tried` has all versions with which the jar was tried."""
 
     name: str
     spark: str
+    tried: tuple[str, ...]
 
     @property
     def jar(self) -> str:
@@ -43,7 +44,12 @@ class Line:
 
 _FOLDER: Final = re.compile(r"spark-(\d+\.\d+)(?:-to-(\d+\.\d+))?")
 
-LINES: Final = (Line("4.0", "4.0.5"), Line("4.1", "4.1.4"), Line("4.2", "4.2.0"), Line("4.3", "4.3.0"))
+LINES: Final = (
+    Line("4.0", "4.0.5", tried=("4.0.5",)),
+    Line("4.1", "4.1.4", tried=("4.1.4",)),
+    Line("4.2", "4.2.0", tried=("4.2.0", "4.2.1")),
+    Line("4.3", "4.3.0", tried=("4.3.0",)),
+)
 
 
 class NoSpark(Exception):

@@ -21,6 +21,7 @@ class Settings:
     """
 
     enabled: bool
+    other_spark: str
     local_store_dir: str | None
     local_store_max_bytes: int | None
     host_affinity_enabled: bool

@@ -53,6 +53,14 @@ _PLACE = f"(?:host|kubernetes|{_ENV})"
 TABLE: tuple[Setting, ...] = (
     Setting("enabled", "boolean", "true", "Whether Mooring is on; with false, Spark behaves as without Mooring."),
     Setting(
+        "other.spark",
+        "enum",
+        "off",
+        "What happens in a Spark of another line than the jar was built for: Mooring is off, the application fails at"
+        " its start, or Mooring runs all the same (try).",
+        values=("off", "fail", "try"),
+    ),
+    Setting(
         "local.store.dir",
         "string",
         None,

@@ -58,7 +58,7 @@ def test_bash_completes_the_command(bash_script: str, tmp_path: Path) -> None:
         (["stop", "--mode", "=", "after-b"], ["after-batch"]),
         (["stop", "--mode", "="], ["after-batch", "after-available", "now"]),
         (["plan", "--re"], ["--remove-host"]),
-        (["jar", ""], ["--help", "--json"]),
+        (["jar", ""], ["--help", "--json", "--spark"]),
         (["control-standby", "--processor-id", "4", "sta"], ["start"]),
         (["control-standby", "--processor-id", ""], []),
         (["completion", ""], ["bash", "zsh", "fish"]),

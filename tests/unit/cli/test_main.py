@@ -133,7 +133,7 @@ def test_conf_prints_the_same_for_people_and_programs(capsys):
 
 def test_jar_prints_the_path_alone(tmp_path, monkeypatch, capsys):
     jar = tmp_path / "mooring.jar"
-    monkeypatch.setattr("mooring.cli.jar.jar_path", lambda: jar)
+    monkeypatch.setattr("mooring.cli.jar.jar_path", lambda spark: jar)
     assert main(["jar"]) == 0
     assert capsys.readouterr().out == f"{jar}\n"
     assert main(["jar", "--json"]) == 0

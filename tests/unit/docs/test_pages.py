@@ -141,7 +141,7 @@ def test_every_setting_on_a_page_exists():
 @pytest.mark.parametrize("page", ABOUT_THE_CODE, ids=name_of)
 def test_every_file_that_a_page_about_the_code_names_exists(page):
     """A path is written from the repository's root, or below one of `FOLDERS`; a Scala file may be its name alone."""
-    scala = {file.name for file in log_lines.SCALA.parent.rglob("*.scala")}
+    scala = {file.name for file in log_lines.SCALA.parents[1].rglob("*.scala")}
     named = [name for name in re.findall(r"`([^`\n]+)`", prose_of(page)) if _FILE.fullmatch(name) and name != "/"]
     missing = [name for name in named if name not in scala and not any((folder / name).exists() for folder in FOLDERS)]
     assert not [name for name in missing if not name.startswith(("_mooring", "/"))]

@@ -18,6 +18,7 @@ def problem_of(key, value):
 def test_defaults():
     assert Settings.from_conf({}) == Settings(
         enabled=True,
+        other_spark="off",
         local_store_dir=None,
         local_store_max_bytes=None,
         host_affinity_enabled=True,

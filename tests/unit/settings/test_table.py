@@ -16,6 +16,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 # Section 6 of the contracts, with its defaults.
 CONTRACT = {
     "enabled": "true",
+    "other.spark": "off",
     "local.store.dir": None,
     "local.store.max.bytes": None,
     "host.affinity.enabled": "true",
