@@ -61,7 +61,7 @@ SKIPPED: Final = {
     r"pytest_plugins|^# test_my_job.py|^def write": "a part of a program of the reader's",
     r"SASL_SSL": "needs a server with TLS and logins, as tests/contract has it",
 }
-BUILDS: Final = {r"^(make|pip|PYTHONPATH=)": "builds or installs: run with --all"}
+BUILDS: Final = {r"^(make|pip|PYTHONPATH=|MOORING_LINES=)": "builds or installs: run with --all"}
 BUILD_SECONDS: Final = 900.0
 
 ENDED: Final = r"^mooring (verify|restore|pin|export|drain --checkpoint|plan .*--checkpoint)\b|^head |--catalog"
@@ -146,7 +146,7 @@ class Run:
         builds = any(re.search(pattern, text) for pattern in BUILDS)
         patience = BUILD_SECONDS if builds else PATIENCE_SECONDS
         env = environment({})
-        if text.startswith("pip "):
+        if "pip install" in text:
             env["PATH"] = f"{scene.empty_environment / 'bin'}{os.pathsep}{env['PATH']}"
         began = time.monotonic()
         with tempfile.TemporaryFile("w+") as output:

@@ -62,7 +62,10 @@ object ConfOverrides {
         if (query.setting(StreamShims.ProviderKey).contains(Names.Provider))
           query.set(StreamShims.ProviderKey, StreamShims.StockRocksDB)
         leaveAlone(s"checkpoint file manager ${fileManager.getOrElse("none")}")
-      } else if (query.isStateful) useOurProvider(query)
+      } else if (query.isStateful) {
+        if (query.isRealTime) Log.info(s"query ${query.label} runs in real-time mode: its tasks and its state are where Spark puts them")
+        useOurProvider(query)
+      }
     } catch {
       case NonFatal(e) =>
         Log.failed("take-over", e)(s"the state store of a query could not be looked at ($e): it runs as it is set")
@@ -77,7 +80,7 @@ object ConfOverrides {
         for (driver <- Driver.current; batch <- query.unfinishedBatch) driver.queries.repeats(query.runId, batch)
         query.formatInCheckpoint match {
           case Some(format) => query.setFormat(format)
-          case None => if (!query.isSet(StreamShims.FormatKey)) query.setFormat(if (query.beganInFormat1) 1 else 2)
+          case None => if (!query.isSet(StreamShims.FormatKey) && !query.isRealTime) query.setFormat(if (query.beganInFormat1) 1 else 2)
         }
       case other => leaveAlone(other.getOrElse("none"))
     }

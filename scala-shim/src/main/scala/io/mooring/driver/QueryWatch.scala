@@ -44,8 +44,8 @@ final class QueryWatch(
   /** The batch's first task with state is about to be sent. */
   def computes(query: String, batch: Long): Unit = { computed.put(query, batch); () }
 
-  /** Begins to read, in a thread of its own, which stateful operators the checkpoint names. None for a query without state. */
-  def lookAhead(query: StreamShim): Option[QueryWatch.Look] = Option.when(query.isStateful) {
+  /** Begins to read, in a thread of its own, which stateful operators the checkpoint names. None for a query that is not placed. */
+  def lookAhead(query: StreamShim): Option[QueryWatch.Look] = Option.when(query.isStateful && !query.isRealTime) {
     val look = new FutureTask(() => {
       val ahead = query.withFreshLogs
       ahead -> ahead.operatorsInCheckpoint

@@ -7,14 +7,14 @@ import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{CoalesceExec, SparkPlan, UnionExec}
 import org.apache.spark.sql.execution.exchange.Exchange
-import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
+import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShims}
 
 /**
  * Places the tasks of a batch: puts a `PlacedExec` on the topmost stateful operator of each stage. Below that operator, all
  * operators of the stage have the same partition numbers. Above it, a union or a coalesce may renumber the partitions.
  *
  * Spark applies the rule to the physical plan of every micro-batch, on the driver, in the stream's thread, before the batch.
- * Depends on `StreamShims.statefulOperator` and `onStreamThread`. Without the rule, Spark places all tasks as it does in stock.
+ * A query in real-time mode is not placed. Depends on `StreamShims.statefulOperator` and `onStreamThread`. Without the rule, Spark places all tasks as it does in stock.
  */
 private[mooring] object PlacementRule extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = {
@@ -22,13 +22,17 @@ private[mooring] object PlacementRule extends Rule[SparkPlan] {
     if (operators.isEmpty || !StreamShims.onStreamThread) plan
     else PlacementService.current.fold(plan) { driver =>
       val query = plan.session.sparkContext.getLocalProperty(Names.QueryIdProperty)
-      try driver.planned(query, operators)
-      catch {
-        case NonFatal(e) => // an InterruptedException passes through: the query is being stopped
-          Log.failed("placement-rule", e)(s"a query could not be told to the agent ($e): it runs where Spark puts it")
-      }
-      place(plan, query, operators.exists(driver.isRepeated), isStagePlaced = false)
+      if (StreamShims.query(query).exists(_.isRealTime)) plan else placed(plan, query, operators, driver)
     }
+  }
+
+  private def placed(plan: SparkPlan, query: String, operators: Seq[OperatorFacts], driver: PlacementService): SparkPlan = {
+    try driver.planned(query, operators)
+    catch {
+      case NonFatal(e) => // an InterruptedException passes through: the query is being stopped
+        Log.failed("placement-rule", e)(s"a query could not be told to the agent ($e): it runs where Spark puts it")
+    }
+    place(plan, query, operators.exists(driver.isRepeated), isStagePlaced = false)
   }
 
   /** `isStagePlaced` tells whether a node above, in the same stage, is placed already. */

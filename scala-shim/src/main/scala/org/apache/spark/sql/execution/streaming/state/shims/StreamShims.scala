@@ -67,8 +67,17 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
     case _ => false
   }
 
+  /**
+   * Whether the query runs in real-time mode. Spark allows only operators that it knows there, so such a query is not placed, and its
+   * state stays on Spark's own provider: with another one Spark would not write changelogs.
+   */
+  def isRealTime: Boolean = execution match {
+    case micro: MicroBatchExecution => Operators.isRealTime(micro.trigger)
+    case _ => false
+  }
+
   /** Whether Mooring's state store provider can run all of its operators in this Spark. */
-  def mayUseOurProvider: Boolean = Capability.HostStore.isOn && (Capability.TransformWithState.isOn || !execution.analyzedPlan.exists {
+  def mayUseOurProvider: Boolean = !isRealTime && Capability.HostStore.isOn && (Capability.TransformWithState.isOn || !execution.analyzedPlan.exists {
     case _: TransformWithState | _: Operators.TransformWithStateInPython => true
     case _ => false
   })
