@@ -21,7 +21,14 @@ class BuildPyWithJars(build_py):
             return  # an editable install takes the jars from build/ (`make jar`)
         jars = Path(self.build_lib).absolute() / "mooring/jars"
         for line in os.environ.get("MOORING_LINES", "all").split():
-            command = [sys.executable, str(HERE / "scala-shim/build_jar.py"), "--spark", line, "--output-dir", str(jars)]
+            command = [
+                sys.executable,
+                str(HERE / "scala-shim/build_jar.py"),
+                "--spark",
+                line,
+                "--output-dir",
+                str(jars),
+            ]
             if subprocess.call(command):
                 raise SystemExit(f"the jar for Spark {line} could not be built; the reason stands above")
 
