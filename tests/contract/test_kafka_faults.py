@@ -139,7 +139,7 @@ def test_a_write_that_was_sent_and_not_answered_is_of_unknown_fate(broker, monke
     ):
         store.put("key", b"before")
         with monkeypatch.context() as worst_moment:
-            part, step = (store._opened.writer, "_commit") if writer else (store._client, "end_offset")
+            part, step = (store._opened.writer, "_commit") if writer else (store._client, "end_offset")  # type: ignore[attr-defined]
             done = getattr(part, step)
 
             def pause_there(*arguments):
@@ -163,7 +163,7 @@ def test_a_writer_that_dies_within_a_transaction_hides_the_writes_of_others_for_
     address = f"kafka://{broker.servers}/died"
     with open_metadata_store(address) as plain, open_metadata_store(address, **{"exclusive.writer": "agent"}) as agent:
         agent.put("key", b"1")
-        writer = agent._opened.writer
+        writer = agent._opened.writer  # type: ignore[attr-defined]
         writer._producer.begin_transaction()
         writer._producer.produce("died", key=b'[1,"","key"]', value=b"never seen", partition=0)
         writer._producer.flush(10)
@@ -214,7 +214,7 @@ def test_closing_takes_seconds_also_without_a_broker(broker, fault, writer):
 
     writing = threading.Thread(target=write)
     writing.start()
-    wait_until(store._writing.locked, "the write to be under way", 10)
+    wait_until(store._writing.locked, "the write to be under way", 10)  # type: ignore[attr-defined]
     before = time.monotonic()
     store.close()
     assert time.monotonic() - before < 15

@@ -178,7 +178,7 @@ def test_nothing_is_kept_of_earlier_batches_in_which_jobs_failed(spark: SparkSes
 
         assert failed[:4] == [0, 1, 2, 3] and kept(3), "of the last one until the next ends, or the query"
         wait_until(lambda: not any(kept(batch) for batch in range(3)), "earlier batches to be forgotten", 20)
-        query.stop()
+        query.stop()  # type: ignore[attr-defined]
         wait_until(lambda: not kept(3), "the query's last batch to be forgotten", 20)
     finally:
-        query.stop()
+        query.stop()  # type: ignore[attr-defined]

@@ -86,11 +86,11 @@ def writer_of_large_values(place):
 def test_an_expired_session_is_begun_anew_and_nobody_notices(ensemble, place):
     with open_metadata_store(place) as store:
         store.put("key", b"1")
-        first = store._connection.session
-        expire(ensemble.hosts, store._connection._client.client_id)
+        first = store._connection.session  # type: ignore[attr-defined]
+        expire(ensemble.hosts, store._connection._client.client_id)  # type: ignore[attr-defined]
         store.put("key", b"2")
         assert store.get("key") == b"2"
-        assert store._connection.session != first
+        assert store._connection.session != first  # type: ignore[attr-defined]
 
 
 def test_a_watch_survives_the_end_of_its_session(ensemble, place):
@@ -104,7 +104,7 @@ def test_a_watch_survives_the_end_of_its_session(ensemble, place):
         other.put("before", b"1")
         store.watch(watcher)
         for round_number in range(3):
-            expire(ensemble.hosts, store._connection._client.client_id)
+            expire(ensemble.hosts, store._connection._client.client_id)  # type: ignore[attr-defined]
             other.put(f"meanwhile {round_number}", b"1")
             wait_until(lambda: f"meanwhile {round_number}" in heard, "the watcher to hear", timeout=20)  # noqa: B023
             other.put(f"after {round_number}", b"1")
@@ -131,7 +131,7 @@ def test_a_watcher_that_fell_far_behind_is_told_every_key(ensemble, place):
     with open_metadata_store(place) as store, open_metadata_store(place) as other:
         other.put_all({"deleted": b"1", "stays": b"1"})
         store.watch(heard.update)
-        with store._watch._looking:  # as if it were paused
+        with store._watch._looking:  # type: ignore[attr-defined]  # as if it were paused
             other.delete("deleted")
             for number in range(700):
                 other.put("busy", b"%d" % number)
@@ -214,8 +214,8 @@ def test_a_write_whose_fate_cannot_be_found_out_is_unknown(place, monkeypatch):
 
     with open_metadata_store(place) as store, open_metadata_store(place) as other:
         store.put("key", b"1")
-        then = lambda: monkeypatch.setattr(store._connection, "ask", unavailable)  # noqa: E731
-        lose_once(store, monkeypatch, then=then)
+        connection = store._connection  # type: ignore[attr-defined]
+        lose_once(store, monkeypatch, then=lambda: monkeypatch.setattr(connection, "ask", unavailable))
         with pytest.raises(OutcomeUnknown, match="read it back"):
             store.put("key", bytes(LARGE))
         assert other.get("key") == bytes(LARGE)
@@ -254,12 +254,12 @@ def test_a_small_value_and_a_deletion_remove_the_parts(place, direct):
 def test_parts_that_a_live_writer_is_writing_are_not_removed(place, direct):
     with open_metadata_store(place) as slow, open_metadata_store(place) as other:
         slow.put("key", b"1")
-        deadline = slow._connection.new_deadline()
-        split = slow._values._generations.stage("=none/key", bytes(LARGE), deadline)
+        deadline = slow._connection.new_deadline()  # type: ignore[attr-defined]
+        split = slow._values._generations.stage("=none/key", bytes(LARGE), deadline)  # type: ignore[attr-defined]
         other.put("key", bytes(LARGE))
-        other._values._generations.sweep()
+        other._values._generations.sweep()  # type: ignore[attr-defined]
         assert split.generation in generations(direct, place)
-        assert slow._values._generations.read(split, deadline) == bytes(LARGE)
+        assert slow._values._generations.read(split, deadline) == bytes(LARGE)  # type: ignore[attr-defined]
 
 
 def test_a_writer_that_slept_past_its_session_writes_its_parts_again(place, direct):

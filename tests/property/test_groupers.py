@@ -191,16 +191,16 @@ def test_the_older_forms_warn_and_give_what_the_contract_gives(case):
 def test_the_oldest_form_numbers_its_containers_from_zero(tasks, count):
     models = {task(f"q/Partition {n}") for n in range(tasks)}
     with pytest.warns(DeprecationWarning, match="group\\(tasks\\)"):
-        found = GroupByContainerIds(count).group(models)
+        found = GroupByContainerIds(count).group(models)  # type: ignore[call-arg]
     assert {container.processor_id for container in found} == {str(n) for n in range(min(tasks, count))}
     with pytest.warns(DeprecationWarning):
-        assert [container.processor_id for container in SingleContainerGrouper("7").group(models)] == ["7"]
+        assert [container.processor_id for container in SingleContainerGrouper("7").group(models)] == ["7"]  # type: ignore[call-arg]
     if count <= tasks:
         with pytest.warns(DeprecationWarning):
-            assert GroupByContainerCount(count).group(models) == found
+            assert GroupByContainerCount(count).group(models) == found  # type: ignore[call-arg]
     else:
         with pytest.warns(DeprecationWarning), pytest.raises(InvalidGroupingError, match=f"{tasks} tasks for {count}"):
-            GroupByContainerCount(count).group(models)
+            GroupByContainerCount(count).group(models)  # type: ignore[call-arg]
 
 
 @on_many

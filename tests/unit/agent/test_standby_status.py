@@ -66,7 +66,7 @@ def test_recovery_is_estimated_from_what_was_measured() -> None:
 def test_what_was_fetched_ahead_counts_with_the_time_that_it_took() -> None:
     tally = Counters()
     tally.count(opened(3, 0, 30))
-    tally.count(replace(opened(0, 5_000, 50), ahead_ms=450))
+    tally.count(replace(opened(0, 5_000, 50), ahead_ms=450))  # type: ignore[call-arg]
     assert tally.recovery_seconds(2_000) == 0.23, "at ten bytes a millisecond, and 30 ms to open"
 
 
@@ -100,7 +100,7 @@ def test_counters_and_gauges_tell_failovers_and_lag() -> None:
 def test_gauges_tell_how_long_a_task_took_and_would_take_to_be_back() -> None:
     story = running(partitions=6, factor=2)
     tally = measured(story)
-    tally.count(replace(opened(3, 0, 40), store="file:/ck/q/state/1/0"))
+    tally.count(replace(opened(3, 0, 40), store="file:/ck/q/state/1/0"))  # type: ignore[call-arg]
     gauges = metrics_of(story.state.fleet, tally)
     assert gauges["restore-ms.q/Partition 0"] == 50 + 40, "of the last opening of each of its stores"
     assert "restore-ms.q/Partition 1" not in gauges

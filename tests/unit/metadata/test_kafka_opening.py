@@ -101,7 +101,7 @@ def test_no_secret_is_in_the_error_for_a_wrong_setting(options, caplog, capfd):
 def test_no_secret_is_in_the_text_of_a_store():
     store = open_metadata_store(ADDRESS, **{"sasl.username": "user", "sasl.password": "geheim"})
     assert repr(store) == "KafkaMetadataStore('127.0.0.1:9', 'topic')"
-    assert "geheim" not in repr(vars(store)) + repr(vars(store._client))
+    assert "geheim" not in repr(vars(store)) + repr(vars(store._client))  # type: ignore[attr-defined]
     store.close()
 
 

@@ -279,7 +279,7 @@ def new_agent(last: Story, *executors: str) -> Story:
     now_ms = 100_000
     hello = [
         events.PlanInForce(0, last.state.version_in_force, in_force),
-        *(events.ExecutorRegistered(now_ms, *executor.split("@"), 1) for executor in executors),
+        *(events.ExecutorRegistered(now_ms, *executor.split("@"), 1) for executor in executors),  # type: ignore[call-arg]
         events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}),
     ]
     state = AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=2)))
