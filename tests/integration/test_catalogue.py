@@ -89,6 +89,7 @@ def test_stores_of_a_join_are_told_apart(spark: SparkSession, events: DataFrame,
     assert {row.operator for row in rows} == {0, 1}
 
 
+@pytest.mark.heavy
 def test_a_table_may_be_one_of_sparks_catalog(spark: SparkSession) -> None:
     tables, name, schema = DeltaTables(spark._jvm), "default.state_versions", "kind STRING, hundred BIGINT"
     assert not tables.exists(name) and tables.select(name, ("kind",), "true") is None

@@ -66,6 +66,7 @@ def test_an_agent_that_is_killed_ten_times(tmp_path: Path) -> None:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_an_agent_that_hangs(tmp_path: Path) -> None:
     stages, metadata = Stages(tmp_path, "until_told"), tmp_path / "metadata"
 
