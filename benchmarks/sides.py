@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.executor_log import LOG_PATTERN, ExecutorLog, parse_file
 from benchmarks.storage.kinds import Storage
-from mooring.checkpoint.state_table import DELTA_PACKAGE
+from mooring.checkpoint.state_table import delta_package
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
@@ -85,15 +85,16 @@ def mooring_standby_files() -> Side:
     return Side("mooring-standby-files", {**standby.conf, "spark.mooring.standby.open.stores": "0"}, standby.jars)
 
 
-_DELTA = {
-    "spark.jars.packages": DELTA_PACKAGE,
-    "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
-}
+def _delta() -> dict[str, str]:
+    return {
+        "spark.jars.packages": delta_package(),
+        "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
+    }
 
 
 def mooring_beside_delta() -> Side:
     """The plugin in an application that has Delta's jars, without the catalogue."""
-    return Side("mooring-without-catalogue", {**mooring().conf, **_DELTA, _CATALOGUE: "false"}, mooring().jars)
+    return Side("mooring-without-catalogue", {**mooring().conf, **_delta(), _CATALOGUE: "false"}, mooring().jars)
 
 
 def mooring_catalogued() -> Side:
@@ -102,7 +103,7 @@ def mooring_catalogued() -> Side:
     The interval is 20 s because `steady` pauses each application half of the time. So the catalogue is written every
     ten seconds of the application's own time, which is the default.
     """
-    return Side("mooring-catalogue", {**mooring().conf, **_DELTA, _INTERVAL: "20s"}, mooring().jars)
+    return Side("mooring-catalogue", {**mooring().conf, **_delta(), _INTERVAL: "20s"}, mooring().jars)
 
 
 def in_turn(sides: Sequence[Callable[[], Side]], rounds: int) -> list[Side]:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mooring.checkpoint.state_table import DELTA_PACKAGE
+from mooring.checkpoint.state_table import delta_package
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
@@ -30,7 +30,7 @@ FILES = 6
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """With Delta's jars, which the session does not use."""
     delta = {
-        "spark.jars.packages": DELTA_PACKAGE,
+        "spark.jars.packages": delta_package(),
         "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
     }
     ours = {"checkpoint_catalog_enabled": "true", "checkpoint_catalog_interval": "1s"}

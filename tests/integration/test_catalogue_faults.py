@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
-from mooring.checkpoint.state_table import DELTA_PACKAGE
+from mooring.checkpoint.state_table import delta_package
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
 from mooring.spark.delta import DeltaTables
@@ -27,14 +27,17 @@ from tests.integration.support.application_in_one_jvm import application, own_ag
 from tests.unit.checkpoint.made import Made
 
 pytestmark = pytest.mark.heavy
-DELTA = {"spark.jars.packages": DELTA_PACKAGE, "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false"}
 SEED = 5
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     ours = {"checkpoint_catalog_enabled": "true", "checkpoint_catalog_interval": "1s"}
-    with application("catalogue-faults", tmp_path_factory.mktemp("faults"), DELTA, **ours) as session:
+    delta = {
+        "spark.jars.packages": delta_package(),
+        "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
+    }
+    with application("catalogue-faults", tmp_path_factory.mktemp("faults"), delta, **ours) as session:
         yield session
 
 

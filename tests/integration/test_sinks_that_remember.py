@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from mooring.checkpoint.state_table import DELTA_PACKAGE
+from mooring.checkpoint.state_table import delta_package
 from mooring.cli.main import main
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
@@ -22,7 +22,6 @@ from tests.integration.support.query_in_one_jvm import Job, same
 pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
 
 DELTA = {
-    "spark.jars.packages": DELTA_PACKAGE,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",  # of a log with a few files; fifty by default
@@ -33,7 +32,9 @@ WRITER = "windows-to-delta"
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     here = tmp_path_factory.mktemp("sinks")
-    with application("sinks", here, DELTA, drain_poll_interval="100ms") as session:
+    with application(
+        "sinks", here, {**DELTA, "spark.jars.packages": delta_package()}, drain_poll_interval="100ms"
+    ) as session:
         yield session
 
 

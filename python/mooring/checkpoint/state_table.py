@@ -17,15 +17,28 @@ from mooring.checkpoint.logs import read_commit
 from mooring.checkpoint.spark_start import first_line, start
 from mooring.checkpoint.state_files import STATE, Operator
 from mooring.errors import CheckpointError
+from mooring.installed_spark import installed_spark, line_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+LINES_WITH_DELTA: Final = ("4.0", "4.1", "4.2")
+"""The lines of Spark for which Delta 4.4.0 has a jar."""
 
 JOIN: Final = "symmetricHashJoin"
 SIDES: Final = ("left", "right")
 _WITH_VARIABLES: Final = "transformWithState"
+
+
+def delta_package() -> str:
+    """The package of Delta for the installed Spark, for `--packages`. CheckpointError where there is none."""
+    spark = installed_spark()
+    line = None if spark is None else line_of(spark.version)
+    if spark is not None and line not in LINES_WITH_DELTA:
+        raise CheckpointError(
+            f"there is no Delta for Spark {spark.version} yet: expected Spark {', '.join(LINES_WITH_DELTA)}"
+        )
+    return f"io.delta:delta-spark_{line or LINES_WITH_DELTA[-1]}_2.13:4.4.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +106,7 @@ def session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
         "spark.master": "local[*]",
         "spark.app.name": "mooring",
         "spark.ui.enabled": "false",
-        "spark.jars.packages": DELTA_PACKAGE,
+        "spark.jars.packages": delta_package(),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }

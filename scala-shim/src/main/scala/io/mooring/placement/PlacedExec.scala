@@ -14,12 +14,12 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OperatorFacts, Operators, RestoreMetrics}
+import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OperatorFacts, ProvidersOfTransformWithState, RestoreMetrics}
 
 /**
  * A plan node whose tasks prefer the executors that the plan names. Rows, order and partitioning are those of `child`.
  *
- * Made by `PlacementRule` and executed by the stream's thread, on the driver. `allowProvider` depends on a private set of
+ * Made by `PlacementRule` and executed by the stream's thread, on the driver. `ProvidersOfTransformWithState` depends on a private set of
  * `transformWithState`, through SparkInternals; without access to that set, such queries run on Spark's own provider.
  *
  * @param isRepeated whether an earlier run of the query has begun this batch and not committed it
@@ -48,7 +48,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    Operators.allowProvider(child, Names.Provider)
+    ProvidersOfTransformWithState.allow(child, Names.Provider)
     val operators = operatorsOfStage(child)
     PlacementService.current.foreach(driver => DrainMetric.set(operators, driver.drainStateOf(operator.runId, operator.batch)))
     val restoreMetrics = RestoreMetrics.of(operators)

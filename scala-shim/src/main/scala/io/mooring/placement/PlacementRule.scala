@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{CoalesceExec, SparkPlan, UnionExec}
 import org.apache.spark.sql.execution.exchange.Exchange
-import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShims}
+import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShim, StreamShims}
 
 /**
  * Places the tasks of a batch: puts a `PlacedExec` on the topmost stateful operator of each stage. Below that operator, all
@@ -22,9 +22,12 @@ private[mooring] object PlacementRule extends Rule[SparkPlan] {
     if (operators.isEmpty || !StreamShims.onStreamThread) plan
     else PlacementService.current.fold(plan) { driver =>
       val query = plan.session.sparkContext.getLocalProperty(Names.QueryIdProperty)
-      if (StreamShims.query(query).exists(_.isRealTime)) plan else placed(plan, query, operators, driver)
+      if (StreamShims.query(query).exists(isOf(_, operators))) placed(plan, query, operators, driver) else plan
     }
   }
+
+  /** Whether the plan is one that the query runs. To explain a plan, Spark may make another one, under an id that no run has. */
+  private def isOf(query: StreamShim, operators: Seq[OperatorFacts]): Boolean = query.runId == operators.head.runId && !query.isRealTime
 
   private def placed(plan: SparkPlan, query: String, operators: Seq[OperatorFacts], driver: PlacementService): SparkPlan = {
     try driver.planned(query, operators)

@@ -3,7 +3,6 @@ package org.apache.spark.sql.execution.streaming.state.shims
 import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.catalyst.plans.logical
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.{StateStoreWriter, StreamExecution}
 import org.apache.spark.sql.streaming.Trigger
 
@@ -21,7 +20,4 @@ object Operators {
 
   /** The names of the stores of an operator. */
   def storesOf(operator: StateStoreWriter): Seq[String] = CheckpointLogs.storesOf(operator.operatorStateMetadata()).map(_.storeName)
-
-  /** `transformWithState` runs on any provider in Spark 4.0. */
-  def allowProvider(plan: SparkPlan, className: String): Unit = ()
 }

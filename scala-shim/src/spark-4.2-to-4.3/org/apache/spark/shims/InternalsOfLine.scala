@@ -4,7 +4,7 @@ import java.lang.reflect.Field
 
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 
-/** Private members that only Spark 4.1 to 4.3 have. */
+/** Private members that only Spark 4.2 and 4.3 have. */
 private[shims] trait InternalsOfLine extends PrivateMembers {
 
   /** The names of the state store providers that `transformWithState` runs on. */
