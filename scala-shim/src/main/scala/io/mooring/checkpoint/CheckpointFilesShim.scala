@@ -11,7 +11,7 @@ import scala.util.control.NonFatal
 import io.mooring.common.{Names, Log}
 import io.mooring.drain.StartRules
 import io.mooring.election.LeaderOnlyWrites
-import io.mooring.localstore.{HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, NotedStream, StoreReads, StoreWrites}
+import io.mooring.localstore.{HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, LocalReads, NotedStream, StoreReads, StoreWrites}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.SparkEnv
@@ -107,21 +107,8 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends ClosableFiles
 
   private def keptOnHost(file: Path) = hostFiles.filter(_ => HostStore.isUniqueName(file.getName))
 
-  /** Opens the host's file, after its checksum was compared: these files are small, or are read to their end anyway. */
   private def openLocally(hostFiles: HostStoreFiles, file: Path): Option[FSDataInputStream] =
-    hostFiles.sound(file.getName, readIt = true).flatMap { local =>
-      try {
-        val stream = localFiles.open(new Path(local.toUri))
-        val isNew = hostFiles.cameAhead(file.getName)
-        if (file.getName.endsWith(".changelog")) reads.keptChangelog(isNew)
-        else if (file.getName.endsWith(".zip")) reads.kept(Files.size(local), isNew)
-        Some(stream)
-      } catch {
-        case NonFatal(e) =>
-          Log.failed("local-store-open", e)(s"a file of the local store could not be opened ($e): it is fetched from the checkpoint")
-          None
-      }
-    }
+    LocalReads.open(hostFiles, file.getName, reads, localFiles)
 
   /** Fetches a changelog to the host, and opens it there. A store that is opened reads each of its changelogs up to three times. */
   private def fetchAndOpenLocally(hostFiles: HostStoreFiles, file: Path): Option[FSDataInputStream] =

@@ -35,8 +35,13 @@ final class SharedFileSystem(stock: FileSystem, hostFiles: HostStoreFiles, reads
     }
   }
 
-  /** Only the snapshot archives of checkpoint format v1 are opened this way. */
-  override def open(file: Path, bufferSize: Int): FSDataInputStream = reads.counted(file.getName, super.open(file, bufferSize))
+  /** Only snapshot archives are opened this way: those of checkpoint format v1, and on Spark 4.0 those of format v2 too. */
+  override def open(file: Path, bufferSize: Int): FSDataInputStream = {
+    val kept = if (HostStore.isUniqueName(file.getName)) LocalReads.open(hostFiles, file.getName, reads, localFiles) else None
+    kept.getOrElse(reads.counted(file.getName, super.open(file, bufferSize)))
+  }
+
+  private lazy val localFiles = FileSystem.getLocal(stock.getConf).getRaw
 }
 
 private object SharedFileSystem {
