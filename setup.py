@@ -4,6 +4,7 @@
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ class BuildPyWithJars(build_py):
         if self.editable_mode:
             return  # an editable install takes the jars from build/ (`make jar`)
         jars = Path(self.build_lib).absolute() / "mooring/jars"
+        shutil.rmtree(jars, ignore_errors=True)  # an earlier build may have left jars of other lines
         for line in os.environ.get("MOORING_LINES", "all").split():
             command = [
                 sys.executable,

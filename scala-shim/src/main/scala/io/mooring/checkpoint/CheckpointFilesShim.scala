@@ -2,13 +2,11 @@ package io.mooring.checkpoint
 
 import java.io.{ByteArrayOutputStream, FileNotFoundException}
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.Files
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.Using
-import scala.util.control.NonFatal
 
-import io.mooring.common.{Names, Log}
+import io.mooring.common.Names
 import io.mooring.drain.StartRules
 import io.mooring.election.LeaderOnlyWrites
 import io.mooring.localstore.{HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, LocalReads, NotedStream, StoreReads, StoreWrites}

@@ -1,6 +1,7 @@
 package io.mooring.common
 
-import java.util.jar.{Attributes, Manifest}
+import java.io.File
+import java.util.jar.{Attributes, JarFile}
 
 /**
  * The attributes in the manifest of Mooring's jar. It uses nothing of Scala's library: it also has to work in a Spark with another
@@ -8,16 +9,12 @@ import java.util.jar.{Attributes, Manifest}
  */
 private[mooring] object JarManifest {
   private lazy val attributes: Attributes = {
-    val manifests = getClass.getClassLoader.getResources("META-INF/MANIFEST.MF")
-    var found = new Attributes
-    while (manifests.hasMoreElements && found.isEmpty) {
-      val stream = manifests.nextElement().openStream()
-      try {
-        val main = new Manifest(stream).getMainAttributes
-        if (main.getValue("Implementation-Title") == "Mooring") found = main
-      } finally stream.close()
-    }
-    found
+    val jar = new File(getClass.getProtectionDomain.getCodeSource.getLocation.toURI)
+    if (jar.isFile) {
+      val opened = new JarFile(jar)
+      try opened.getManifest.getMainAttributes
+      finally opened.close()
+    } else new Attributes // a folder of class files
   }
 
   /** The value of an attribute; empty where Mooring's classes do not come from its jar, or the jar can not be read. */
@@ -25,5 +22,5 @@ private[mooring] object JarManifest {
     try {
       val value = attributes.getValue(name)
       if (value == null) "" else value
-    } catch { case _: java.io.IOException => "" }
+    } catch { case _: Exception => "" } // not a file: the jar was loaded from elsewhere, and nothing is known of it
 }

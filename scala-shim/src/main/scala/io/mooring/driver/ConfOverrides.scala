@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 import io.mooring.checkpoint.CheckpointFilesShim
 import io.mooring.common.{Names, Log}
 import org.apache.spark.SparkConf
-import org.apache.spark.sql.execution.streaming.state.shims.{StreamShim, StreamShims}
+import org.apache.spark.sql.execution.streaming.state.shims.{ProviderOfSessions, StreamShim, StreamShims}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -25,7 +25,7 @@ object ConfOverrides {
     conf.getOption(StreamShims.FileManagerKey).filter(_ != Names.FileManager).foreach(conf.set(Names.UsersFileManager, _))
     conf.set(StreamShims.FileManagerKey, Names.FileManager)
     conf.getOption(StreamShims.ProviderKey) match {
-      case None | Some(StreamShims.StockRocksDB) => conf.set(StreamShims.ProviderKey, Names.Provider)
+      case None | Some(StreamShims.StockRocksDB) => conf.set(StreamShims.ProviderKey, ProviderOfSessions.name(Names.Provider))
       case Some(other) => leaveAlone(other)
     }
   }
@@ -80,7 +80,7 @@ object ConfOverrides {
         for (driver <- Driver.current; batch <- query.unfinishedBatch) driver.queries.repeats(query.runId, batch)
         query.formatInCheckpoint match {
           case Some(format) => query.setFormat(format)
-          case None => if (!query.isSet(StreamShims.FormatKey) && !query.isRealTime) query.setFormat(if (query.beganInFormat1) 1 else 2)
+          case None => if (!query.isSet(StreamShims.FormatKey) && !query.isRealTime) query.setFormat(query.formatToBeginWith)
         }
       case other => leaveAlone(other.getOrElse("none"))
     }

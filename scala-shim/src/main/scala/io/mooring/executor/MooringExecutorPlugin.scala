@@ -15,7 +15,7 @@ import org.apache.spark.SparkConf
 import org.apache.spark.api.plugin.{ExecutorPlugin, PluginContext}
 import org.apache.spark.scheduler.shims.ExecutorShim
 import org.apache.spark.shims.{Capability, SparkSelfCheck, WarmupProfile}
-import org.apache.spark.sql.execution.streaming.state.shims.{OpenStores, StreamShims, Undo, WarmUp}
+import org.apache.spark.sql.execution.streaming.state.shims.{OpenStores, ProviderOfSessions, StreamShims, Undo, WarmUp}
 
 /**
  * The plugin's part in each executor: opens the host's local store, warms the JVM up, reports the executor's location to the driver,
@@ -70,7 +70,7 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
    * Warms the JVM up in threads of their own. While no query runs, this returns at once. Once queries run, it returns when this
    * executor has loaded and compiled what their tasks use: until then Spark gives the executor no tasks.
    */
-  private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamShims.ProviderKey, "") == Names.Provider) {
+  private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamShims.ProviderKey, "") == ProviderOfSessions.name(Names.Provider)) {
     val began = System.nanoTime()
     val store = Daemon.start("mooring-warm-up")(FailOpen.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
     @volatile var profile = WarmupProfile.Nothing

@@ -17,7 +17,15 @@ import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, Stre
  * A query in real-time mode is not placed. Depends on `StreamShims.statefulOperator` and `onStreamThread`. Without the rule, Spark places all tasks as it does in stock.
  */
 private[mooring] object PlacementRule extends Rule[SparkPlan] {
-  override def apply(plan: SparkPlan): SparkPlan = {
+  override def apply(plan: SparkPlan): SparkPlan =
+    try ifItRuns(plan)
+    catch {
+      case NonFatal(e) => // an InterruptedException passes through: the query is being stopped
+        Log.failed("placement-rule", e)(s"a plan could not be placed ($e): its tasks run where Spark puts them")
+        plan
+    }
+
+  private def ifItRuns(plan: SparkPlan): SparkPlan = {
     val operators = plan.collect(Function.unlift(StreamShims.statefulOperator))
     if (operators.isEmpty || !StreamShims.onStreamThread) plan
     else PlacementService.current.fold(plan) { driver =>

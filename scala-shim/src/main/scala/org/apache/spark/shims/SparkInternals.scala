@@ -4,6 +4,8 @@ import java.lang.ref.WeakReference
 import java.lang.reflect.{Field, Method}
 import java.util.{Map => JMap}
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.scheduler.Task
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeAndComment
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
@@ -129,14 +131,25 @@ private[spark] object SparkInternals extends PrivateMembers with CommitLogVersio
   // Generated code.
 
   /** The code that `CodeGenerator` has compiled in this JVM, by class loader. The cache is Guava's, under a package name of Spark. */
-  def generatedCode: JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef] = compiledCode.member()
+  def generatedCode: Seq[(WeakReference[ClassLoader], CodeAndComment)] = compiledCode.member()
   private val compiledCode = access("CodeGenerator.cache", Capability.WarmUpByGeneratedCode) {
     val generator = uninitialized("org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator$")
     val ofGenerator = compiledField(generator, "cache")
     val classes = Iterator.iterate[Class[_]](ofGenerator.getType)(_.getSuperclass).takeWhile(_ != null)
     val ofGuava = found(classes.flatMap(_.getDeclaredFields).find(isNamed(_, "cache")), s"${ofGenerator.getType.getName}.cache")
     val asMap = ofGuava.getType.getMethod("asMap")
-    () => asMap.invoke(ofGuava.get(ofGenerator.get(generator.getField("MODULE$").get(null))))
-      .asInstanceOf[JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef]]
+    () => asMap.invoke(ofGuava.get(ofGenerator.get(generator.getField("MODULE$").get(null)))).asInstanceOf[JMap[AnyRef, AnyRef]]
+      .keySet.asScala.toSeq.collect { case KeyOfCode(loader, code) => loader -> code }
+  }
+}
+
+/** A key of the cache of generated code: a tuple with the class loader and the code, and from Spark 4.3 on something between them. */
+private object KeyOfCode {
+  def unapply(key: Any): Option[(WeakReference[ClassLoader], CodeAndComment)] = key match {
+    case parts: Product =>
+      val loader = parts.productIterator.collectFirst { case reference: WeakReference[_] => reference.asInstanceOf[WeakReference[ClassLoader]] }
+      val code = parts.productIterator.collectFirst { case code: CodeAndComment => code }
+      loader.zip(code)
+    case _ => None
   }
 }

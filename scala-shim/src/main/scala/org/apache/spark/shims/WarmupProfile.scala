@@ -3,7 +3,6 @@ package org.apache.spark.shims
 import java.lang.management.ManagementFactory
 import javax.management.ObjectName
 
-import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkConf
@@ -51,8 +50,8 @@ object WarmupProfile {
   private val Named = raw"[| ]*(?:\|--)?([\w.$$]+)/0x[0-9a-f]+(?: \(.*\))?\s*".r
 
   /** The generated code, without code that was compiled against the classes of one session: other sessions can not use it. */
-  private def compiled: Seq[String] = if (!Capability.WarmUpByGeneratedCode.isOn) Nil else SparkInternals.generatedCode.keySet.asScala
-    .collect { case (loader, code) if loader.get eq Utils.getContextOrSparkClassLoader => code.body }.toSeq
+  private def compiled: Seq[String] = if (!Capability.WarmUpByGeneratedCode.isOn) Nil else SparkInternals.generatedCode
+    .collect { case (loader, code) if loader.get eq Utils.getContextOrSparkClassLoader => code.body }
 
   /** The application's SQL settings, as tasks have them: the first compilation fixes the size of Spark's code cache. */
   private def sqlConf(conf: SparkConf): SQLConf = {

@@ -25,6 +25,9 @@ private[shims] object CheckpointLogs {
 
   private val Version = "v[12]".r
 
+  /** The format of the state after this commit. The log of the query reads only entries of this version, with or without state. */
+  def formatOf(commit: CommitMetadata): Int = if (commit.stateUniqueIds.isDefined) 2 else 1
+
   /** A setting of the query when it wrote this entry of the offset log. */
   def setting(entry: OffsetSeq, key: String): Option[String] = entry.metadata.flatMap(_.conf.get(key))
 

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
+import scala.annotation.unused
+
 import org.apache.spark.sql.catalyst.plans.logical
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger
@@ -20,4 +22,7 @@ object Operators {
 
   /** The names of the stores of an operator. */
   def storesOf(operator: StateStoreWriter): Seq[String] = operator.stateStoreNames
+
+  /** Whether a new query may have state of format 2: each query may. */
+  def mayHaveFormat2(@unused query: logical.LogicalPlan): Boolean = true
 }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetMap, OffsetSeq, OffsetSeqBase}
+import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, CommitMetadataBase, OffsetMap, OffsetSeq, OffsetSeqBase}
 import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, StateStoreMetadata}
 
 /** The logs of a checkpoint, and the metadata of operators, in Spark 4.2 and 4.3. */
@@ -9,6 +9,9 @@ private[shims] object CheckpointLogs {
 
   /** A commit log that is only read, whatever version its entries have. */
   def commits(session: SparkSession, directory: String): CommitLog = new CommitLog(session, directory, readOnly = true)
+
+  /** The format of the state after this commit. */
+  def formatOf(commit: CommitMetadataBase): Int = if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1
 
   /** A setting of the query when it wrote this entry of the offset log. */
   def setting(entry: OffsetSeqBase, key: String): Option[String] = entry.metadataOpt.flatMap(_.conf.get(key))

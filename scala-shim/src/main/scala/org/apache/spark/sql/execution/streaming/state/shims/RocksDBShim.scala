@@ -284,25 +284,23 @@ private class RocksDBShim(watcher: StoreObserver, arguments: RocksDBArguments)
     val task = Option(TaskContext.get())
     val isInnocent = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
     if (!isInnocent && task.exists(_.isFailed())) doubts.taskFailed() // a damaged local file may be the reason, and would fail the retry too
-    val lineage = lineageManager.getLineageForCurrVersion()
-    val kept =
-      try if (isInnocent) returnToLoaded() else None
-      finally {
-        rollbackPoint.forget()
-        super.rollback()
+    // Another thread may hold the lock while it waits for this task's hold on the store to end: this thread must not wait for it.
+    val isMine = isInnocent && lock.tryLock()
+    try {
+      val lineage = lineageManager.getLineageForCurrVersion()
+      val kept =
+        try if (isMine) rollbackPoint.takeBack() else None
+        finally {
+          rollbackPoint.forget()
+          super.rollback()
+        }
+      for (position <- kept) {
+        lineageManager.resetLineage(lineage)
+        loadedVersion = position.version
+        loadedStateStoreCkptId = position.id
       }
-    for (position <- kept) {
-      lineageManager.resetLineage(lineage)
-      loadedVersion = position.version
-      loadedStateStoreCkptId = position.id
-    }
-    rollbackPoint.leftAt(kept)
-  }
-
-  private def returnToLoaded(): Option[Position] = {
-    lock.lock() // not interruptibly: the task may be killed
-    try rollbackPoint.takeBack()
-    finally lock.unlock()
+      rollbackPoint.leftAt(kept)
+    } finally if (isMine) lock.unlock()
   }
 
   /** Spark calls this for all stores of an executor at once, mostly in the middle of a batch. It waits for the batch to end, for 5 s at most. */

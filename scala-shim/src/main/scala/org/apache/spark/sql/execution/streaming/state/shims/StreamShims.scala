@@ -166,7 +166,10 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
 
   /** 2 when the newest commit names unique ids of state versions, else 1; None when nothing was committed. */
   def formatInCheckpoint: Option[Int] =
-    newestCommitted.map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
+    newestCommitted.map { case (_, commit) => CheckpointLogs.formatOf(commit) }
+
+  /** The format of state with which a new query begins, where the user has chosen none. */
+  def formatToBeginWith: Int = if (beganInFormat1 || !Operators.mayHaveFormat2(execution.analyzedPlan)) 1 else 2
 
   /** Whether the first batch was not committed, and has left state of format 1. The sink may have that batch. */
   def beganInFormat1: Boolean = newestBegun.nonEmpty && {
