@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help dev unit demo test lint format jar bench conformance chaos docs reference clean distclean machine
+.PHONY: help dev unit demo test lint format jar lines publish-local bench conformance chaos docs reference clean distclean machine
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,12 @@ format: $(VENV)/.ready-dev  ## let ruff format the Python code and mend what it 
 
 jar: $(VENV)/.ready  ## the jar for the line of SPARK, with the Scala compiler among PySpark's jars [SPARK=4.1.4]
 	$(PY) scala-shim/build_jar.py
+
+lines: $(VENV)/.ready  ## the jars of all lines of Spark, in build/; fetches 430 MB for each other line, once
+	$(PY) scala-shim/build_jar.py --spark all
+
+publish-local: $(VENV)/.ready  ## the same jars with POM, sources and checksums, in the Maven repository build/maven
+	$(PY) scala-shim/publish.py --spark all
 
 bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME=restart [ARGS="--quick --json FILE"]
 	$(PY) -m benchmarks $(NAME) $(ARGS)

@@ -246,7 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="build even when nothing has changed")
     options = parser.parse_args(arguments)
     try:
-        lines = _wanted(options.spark)
+        lines = wanted_lines(options.spark)
         if options.output is not None and len(lines) > 1:
             raise CannotBuild("--output names one jar, and --spark all builds several: use --output-dir")
         for line in lines:
@@ -257,7 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _wanted(spark: str | None) -> tuple[Line, ...]:
+def wanted_lines(spark: str | None) -> tuple[Line, ...]:
     """The lines that `--spark` names. CannotBuild when there is no such line."""
     if spark is None:
         return (line_of_this_python(),)
