@@ -293,9 +293,11 @@ class Store:
         return self._jvm.io.mooring.standby.InstanceOfCopy(*args)
 
     def _take(self) -> Any:
-        stores = scala_object(self._jvm, f"{STATE_SHIMS}.OpenStores")
-        families = self._has_column_families
-        return stores.take(self.path.toString(), self._conf, families, True, self._partition, self._none).get()
+        shims = self._jvm.org.apache.spark.sql.execution.streaming.state.shims
+        working = self._jvm.java.io.File(str(self.checkpoint.parent / "taken"))
+        place, hadoop, families = self.path.toString(), self._access.hadoopConf(), self._has_column_families
+        fixed = (self._conf, working, hadoop, "taken", families, True, self._partition, self._none, self._none)
+        return scala_object(self._jvm, f"{STATE_SHIMS}.OpenStores").take(shims.RocksDBArguments(place, *fixed)).get()
 
     def _archive(self, version: int) -> Path:
         return self.checkpoint / f"{version}_{self.ids[version]}.zip"
