@@ -66,7 +66,7 @@ def goes_on_in(runs: LocalRuns, checkpoint: str, place: Path) -> None:
         wait_until(lambda: runs.is_ready(again), "batches", 120, story=again.story)
         wait_until(lambda: status_in(str(place))["application"] != before, "records", 30, story=again.story)
         assert checkpoint_of(status_in(str(place))) == checkpoint
-        line = f"this application's records are in {place}; "
+        line = f" in {place}; to see them: "  # whether or not the other application still counts as alive
         wait_until(lambda: said(again.log.read_text(), line) == 1, "the log to say where", 30, story=again.story)
 
 
