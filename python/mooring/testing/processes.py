@@ -48,6 +48,13 @@ def group_lives(group: int) -> bool:
     return any(state is not None and state.group == group for state in states)
 
 
+def group_is_stopped(group: int) -> bool:
+    """Whether each thread of this group's processes is stopped; a signal reaches one thread after the other."""
+    states = {path: _state(path) for path in _PROC.iterdir() if path.name.isdigit()}
+    members = [path for path, state in states.items() if state is not None and state.group == group]
+    return all(_is_stopped(thread) for path in members for thread in path.glob("task/*"))
+
+
 def descendants(pid: int) -> list[RunningProcess]:
     """The children of a process, their children, and so on, oldest generation first."""
     everyone = running_processes()
@@ -78,6 +85,14 @@ def _state(directory: Path) -> _State | None:
     except OSError:
         return None
     return None if state in "ZX" else _State(int(parent), int(group))
+
+
+def _is_stopped(thread: Path) -> bool:
+    try:
+        letter = (thread / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return True  # it has ended
+    return letter in "TtZX"
 
 
 def _read(directory: Path) -> RunningProcess | None:

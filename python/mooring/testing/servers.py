@@ -30,7 +30,7 @@ from typing import TypeVar
 from mooring.errors import ClusterError
 from mooring.testing import guardian
 from mooring.testing.probes import wait_until
-from mooring.testing.processes import group_lives
+from mooring.testing.processes import group_is_stopped, group_lives
 
 _LOG_TAIL_BYTES = 64 * 1024
 
@@ -136,8 +136,10 @@ class ChildProcess:
         self.kill()
 
     def pause(self) -> None:
-        """SIGSTOP to the whole group: connections stay open, and no request is answered."""
+        """SIGSTOP to the whole group: connections stay open, and no request is answered. Returns when it is stopped."""
         self._signal_group(signal.SIGSTOP)
+        if self._process is not None:
+            wait_until(lambda: group_is_stopped(self.pid), f"all of {self.name} to be stopped", timeout=10)
 
     def resume(self) -> None:
         """SIGCONT to the whole group."""

@@ -1,5 +1,7 @@
 package io.mooring
 
+import java.util.concurrent.atomic.AtomicBoolean
+
 import io.mooring.common.JarManifest
 import org.apache.spark.{SPARK_VERSION, SparkConf}
 import org.slf4j.LoggerFactory
@@ -11,6 +13,7 @@ import org.slf4j.LoggerFactory
 private[mooring] object SparkOfJar {
   private val Key = "spark.mooring.other.spark"
   private val log = LoggerFactory.getLogger("io.mooring.Mooring")
+  private val isTold = new AtomicBoolean // both parts of the plugin may be in one JVM
 
   /**
    * Whether Mooring can run in this JVM. If not, the log says why, and what to do. Called once in each part of the plugin.
@@ -23,14 +26,16 @@ private[mooring] object SparkOfJar {
       sayIfNew(JarManifest.attribute("Tried-With-Spark"), SPARK_VERSION)
       true
     } else if (choice == "try") {
-      log.warn("Mooring: " + problem + ". " + Key + "=try: it runs all the same")
+      tell(problem + ". " + Key + "=try: it runs all the same")
       true
     } else if (choice == "fail") throw new IllegalArgumentException("Mooring: " + problem + " (" + Key + "=fail)")
     else {
-      log.warn("Mooring: " + problem + ". It is off in this application, which runs as on stock Spark")
+      tell(problem + ". It is off in this application, which runs as on stock Spark")
       false
     }
   }
+
+  private def tell(message: String): Unit = if (isTold.compareAndSet(false, true)) log.warn("Mooring: " + message)
 
   /** Why a jar that was built for one Spark does not fit another one; null when it fits. */
   private[mooring] def problemOf(builtFor: String, running: String, isDatabricks: Boolean): String =
@@ -40,7 +45,7 @@ private[mooring] object SparkOfJar {
       lineOf(running) + "` prints, if there is one"
 
   private def sayIfNew(tried: String, running: String): Unit =
-    if (!tried.isEmpty && !(" " + tried + " ").contains(" " + running + " "))
+    if (!tried.isEmpty && !(" " + tried + " ").contains(" " + running + " ") && isTold.compareAndSet(false, true))
       log.info("Mooring: Spark " + running + " was not tried with this version, which was tried with " + tried.replace(" ", ", "))
 
   /** Major and minor version. */
