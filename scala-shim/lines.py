@@ -47,7 +47,7 @@ _FOLDER: Final = re.compile(r"spark-(\d+\.\d+)(?:-to-(\d+\.\d+))?")
 LINES: Final = (
     Line("4.0", "4.0.5", tried=("4.0.5",)),
     Line("4.1", "4.1.4", tried=("4.1.4",)),
-    Line("4.2", "4.2.0", tried=("4.2.0", "4.2.1")),
+    Line("4.2", "4.2.0", tried=("4.2.0",)),
     Line("4.3", "4.3.0", tried=("4.3.0",)),
 )
 

@@ -150,7 +150,7 @@ class Agent:
             self._on_event(event)
             update_state(event)
             self._has_changed = True
-            if isinstance(event, events.DrainProgressed):
+            if isinstance(event, (events.DrainProgressed, events.QueryEnded)):
                 self._status_at_ms = -math.inf  # write the status now: the application may end a moment later
 
     def _prepare(self, event: events.Event) -> None:

@@ -78,11 +78,11 @@ class Bridge:
         pass
 
 
-def run(bridge: Bridge, name: str | None = None) -> str:
-    """Until the driver is gone; each look at the clock finds it four seconds later. Answers with the store's name."""
+def run(bridge: Bridge, name: str | None = None, step_ms: int = 4_000) -> str:
+    """Until the driver is gone; each look at the clock finds it a step later. Answers with the store's name."""
     name = name or uuid.uuid4().hex
     memory = RecordsWriter(partial(Records, MemoryMetadataStore(name)), bridge.said.append)
-    ticks = iter(range(0, 10**9, 4_000))
+    ticks = iter(range(0, 10**9, step_ms))
     with pytest.raises(AgentError, match="gone"):
         Agent(bridge, lambda *_: memory, now_ms=lambda: next(ticks)).run()
     memory.close()
@@ -191,6 +191,12 @@ def test_the_status_says_the_name_since_when_it_runs_and_which_queries_have_ende
     assert (status["name"], status["since"]) == ("clicks", 0)
     assert [one["name"] for one in status["queries"]] == ["r"]
     assert [(one["name"], one["id"], one["state"]) for one in status["ended-queries"]] == [("q", "q", "ended")]
+
+
+def test_the_end_of_a_query_is_in_the_status_though_the_driver_is_gone_a_moment_later() -> None:
+    name = run(Bridge([started(), *executors("h1"), planned()], [], [events.QueryEnded(0, "q", "run", "")]), step_ms=1)
+    status = json.loads(MemoryMetadataStore(name).get("status") or b"")
+    assert not status["queries"] and [one["name"] for one in status["ended-queries"]] == ["q"]
 
 
 def test_a_query_that_runs_again_has_not_ended() -> None:
