@@ -3,8 +3,10 @@
 Two hosts with one executor of one core each, but for `local[*]`. A query counts and sums by key.
 
 - `usual`: no further setting. It is what the others are compared with.
-- `kryo`, `bounded-memory`, `unload-on-commit`, `row-checksums`, `avro`: one of Spark's settings that change how state
-  is sent, held or written.
+- `kryo`, `bounded-memory`, `unload-on-commit`, `row-checksums`: one of Spark's settings that change how state is sent,
+  held or written.
+- `processor`: `transformWithState` in Python, with fewer rows. `avro`: the same with state in Avro, which Spark allows
+  for this operator only.
 - `thirty-queries`: thirty queries in one application, with two partitions each.
 - `two-sessions`: two queries, each in a session of its own, with eight and with four partitions.
 - `local`: `local[*]`, and the query has no checkpoint location.
@@ -50,6 +52,7 @@ class Load:
     """The first batches, which do not count: code is compiled."""
     rows: int = 10_000
     """Input rows of a batch."""
+    operator: str = "aggregation"
     local: bool = False
     """Whether it runs in `local[*]` and its query has no checkpoint location."""
 
@@ -63,7 +66,8 @@ FULL = (
     ),
     Load("unload-on-commit", {f"{STATE}.unloadOnCommit": "true"}),
     Load("row-checksums", {f"{STATE}.rowChecksum.enabled": "true"}),
-    Load("avro", {f"{STATE}.encodingFormat": "avro"}),
+    Load("processor", operator="transformWithState", rows=300, batches=40),
+    Load("avro", {f"{STATE}.encodingFormat": "avro"}, operator="transformWithState", rows=300, batches=40),
     Load("thirty-queries", {"spark.sql.shuffle.partitions": "2"}, queries=30, batches=8, left_out=2, rows=1000),
     Load("two-sessions", queries=2, sessions=2),
     Load("local", local=True),
@@ -111,6 +115,7 @@ def _figures(cluster: SparkCluster, side: Side, checkpoints: Path, load: Load) -
         "one" if load.sessions == 1 else "two",
         str(load.batches),
         str(load.rows),
+        load.operator,
     ]
     finished = StartedRun(
         cluster, side, where, "settings_job.py", words, {} if load.local else {**BOTH_EXECUTORS, **load.conf}
