@@ -4,7 +4,8 @@ settings_job.py CHECKPOINTS MASTER QUERIES SESSIONS BATCHES ROWS OPERATOR RESULT
 
 CHECKPOINTS is the directory of the checkpoints, or `none`: then the queries have no checkpoint location. MASTER is
 Spark's master, or `submitted` for that of spark-submit. With `two` SESSIONS every second query runs in a session of its
-own, with half as many partitions. OPERATOR is `aggregation` or `transformWithState` (in Python). RESULT gets JSON with the progress of every batch.
+own, with half as many partitions. OPERATOR is `aggregation`, or `transformWithState` (in Python). RESULT gets JSON with
+the progress of every batch.
 """
 
 import sys
