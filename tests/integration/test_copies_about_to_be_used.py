@@ -22,10 +22,18 @@ QUERY, PARTITION = "of a test", 0
 class Executor:
     """An executor that holds a copy of the store, and gets orders as from tasks of the replica query."""
 
-    def __init__(self, jvm: Any, session: Any, store: Store, kept: SharedHostStore, unhurried_ms: int = 0) -> None:
+    def __init__(
+        self,
+        jvm: Any,
+        session: Any,
+        store: Store,
+        kept: SharedHostStore,
+        unhurried_ms: int = 0,
+        most_open: int = 4,
+    ) -> None:
         self._jvm, self._store, self._kept = jvm, store, kept
         self._access = scala_object(jvm, f"{STATE_SHIMS}.CheckpointAccess").of(session)
-        self._copies = jvm.io.mooring.standby.Copies(kept.store, 2**62, 4, unhurried_ms)
+        self._copies = jvm.io.mooring.standby.Copies(kept.store, 2**62, most_open, unhurried_ms)
         self._open = scala_object(jvm, f"{STATE_SHIMS}.OpenStores")
 
     def order(self, version: int, is_about_to_be_used: bool = False) -> int:
@@ -114,6 +122,25 @@ def test_a_copy_that_is_not_held_any_more_is_advanced_until_its_task_comes(store
         store.changelog(version).unlink()
         executor.forgets(version)
     assert store.taken_over(7) == store.values[7]
+
+
+@pytest.fixture
+def executor_with_plain_files(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
+    """An executor with a copy at version 3 that is never open."""
+    executor = Executor(jvm, session, store, SharedHostStore(jvm, tmp_path), most_open=0)
+    executor.waits_until_at(3)
+    yield executor
+    executor.stop()
+
+
+def test_plain_files_that_are_not_held_any_more_are_completed_until_their_task_comes(
+    executor_with_plain_files: Executor,
+) -> None:
+    executor = executor_with_plain_files
+    for version in (4, 5):
+        executor.order(version, is_about_to_be_used=True)
+        executor.waits_until_fetched(version)
+        assert not executor.has_open_copy()
 
 
 def test_a_copy_that_has_missed_the_version_of_a_snapshot_is_advanced(jvm: Any, session: Any, tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ import java.util.concurrent.{CancellationException, ExecutionException, FutureTa
 
 /**
  * One fetch of the files of a store that is about to be opened on this host. It runs once, on the thread that calls `run` first: a thread of
- * `Prefetch`, or the task that opens the store. It waits for the fetch `before` it of the same store, so that no file is fetched twice.
+ * `Prefetch` or `Copies`, or the task that opens the store. It waits for the fetch `before` it of the same store, so that no file is
+ * fetched twice.
  */
 private[mooring] final class FetchAhead(fetch: => Unit, before: Option[FetchAhead]) extends FutureTask[Unit](() => {
   before.foreach(_.await())

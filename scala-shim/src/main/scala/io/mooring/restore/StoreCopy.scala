@@ -7,7 +7,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 import io.mooring.checkpoint.CheckpointFilesShim
-import io.mooring.localstore.HostStoreFiles
+import io.mooring.localstore.{FetchAhead, HostStoreFiles}
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.shims.CpuThrottle
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, KeyCounts, StateFiles}
@@ -61,12 +61,25 @@ private[mooring] final class StoreCopy(
     finally instance.endTurn()
 
   /**
-   * Advances the open instance by changelogs, if no provider has taken the instance over. Fetches changelogs only, as the task may come at
-   * any moment.
+   * Brings the copy to this version, if no provider has taken it over. The task may come at any moment, so an open instance is only
+   * advanced by changelogs. Of plain files, the missing ones are fetched; a task that opens the store meanwhile waits for them.
    */
-  def advanceOpenCopy(wanted: StoreVersion): Unit =
-    try for (id <- wanted.id if instance.isWaiting) needed = new Attempt(isHurried = true).afterAdvance(wanted.version, id, wanted.counts)
-    finally instance.endTurn()
+  def advanceBeforeUse(wanted: StoreVersion): Unit =
+    try {
+      if (instance.isWaiting)
+        for (id <- wanted.id) needed = new Attempt(isHurried = true).afterAdvance(wanted.version, id, wanted.counts)
+      else if (!instance.isOpen && needed.nonEmpty) fetchBeforeUse(wanted)
+    } finally instance.endTurn()
+
+  /** An exception is thrown to the caller. A task that waits for the files does not get it, and fetches them itself. */
+  private def fetchBeforeUse(wanted: StoreVersion): Unit = {
+    var failure = Option.empty[Throwable]
+    def fetch(): Unit =
+      try fetchAndOpen(new Attempt(isHurried = true), wanted, isHeld = false)
+      catch { case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => failure = Some(e) }
+    hostFiles.expect(new FetchAhead(fetch(), _)).await()
+    failure.foreach(throw _)
+  }
 
   private def fetchAndOpen(wanted: StoreVersion, isHeld: => Boolean): Long = {
     val (attempt, began) = (new Attempt, System.nanoTime())

@@ -17,8 +17,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.CheckpointAccess
 /**
  * An order to fetch a version of the copy of one task, which is all stores of one state partition.
  *
- * @param isAboutToBeUsed whether the task itself is to run here from the next batch on. Then only open instances are advanced, until a
- *                        provider takes them over
+ * @param isAboutToBeUsed whether the task itself is to run here from the next batch on. Then the copy is only advanced, until the task comes
  */
 final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isAboutToBeUsed: Boolean = false)
 
@@ -74,7 +73,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
    * A task on this executor opens this version of the store. For ten seconds, no order for this version or an earlier one is carried
    * out.
    */
-  def taskCame(directory: String, version: Long): Unit = held.values.forEach(_.taskCame(directory, version))
+  def taskCame(directory: String, version: Long): Unit = {
+    held.values.forEach(_.taskCame(directory, version))
+    unwanted.keySet.forEach(_.taskCame(directory, version))
+  }
 
   /**
    * Holds copies of these queries only. Copies that were ordered in the last ten seconds stay, as the driver may have sent the list before
@@ -157,9 +159,12 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
       stores = Map.empty
     }
 
-    /** Whether the copy is wanted here, and no task here has opened the ordered version, or a newer one, in the last ten seconds. */
-    private def isHeld(order: CopyOrder): Boolean = (held.get((query, partition)) eq this) &&
-      !lastOpenedByTask.exists { case (version, at) => order.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
+    /** Whether the copy is wanted here, and no task here has opened the ordered version just now. */
+    private def isHeld(order: CopyOrder): Boolean = (held.get((query, partition)) eq this) && !isOpenedByTask(order)
+
+    /** Whether a task here has opened the ordered version, or a newer one, in the last ten seconds. */
+    private def isOpenedByTask(order: CopyOrder): Boolean =
+      lastOpenedByTask.exists { case (version, at) => order.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
 
     private def work(): Unit = take().foreach { case (order, access) =>
       if (order.isAboutToBeUsed) advanceBeforeUse(order, access) else if (isHeld(order)) carryOut(order, access)
@@ -187,9 +192,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     private def fullSpeedInMs: Long = 2 * throttledForMs - (System.nanoTime() - wantedSince) / 1000000
 
     private def advanceBeforeUse(order: CopyOrder, access: CheckpointAccess): Unit =
-      if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory))
-        try copy.advanceOpenCopy(wanted)
+      if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory) if !isOver && !isOpenedByTask(order))
+        try copy.advanceBeforeUse(wanted)
         catch {
+          case _: FileNotFoundException => // maintenance has removed the version: the task opens a newer one
           case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
           case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads the version itself
             Log.failed(s"before-use-$query-${e.getClass.getName}", e)(

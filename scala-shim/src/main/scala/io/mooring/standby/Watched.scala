@@ -166,10 +166,13 @@ private final class Watched(val query: String, val run: String, private val oper
 
   /**
    * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `sinceNanos`
-   * (System.nanoTime). True for ten seconds at most, as no commit may follow.
+   * (System.nanoTime). True while the batch under way runs, for ten minutes at most; and for ten seconds, as no commit may follow.
    */
-  def mayHaveCopiesAboutToBeUsed(sinceNanos: Long): Boolean =
-    (lastHeld.nonEmpty || aboutToBeUsed.nonEmpty) && System.nanoTime() - sinceNanos < Watched.AboutToBeUsedNanos
+  def mayHaveCopiesAboutToBeUsed(sinceNanos: Long): Boolean = {
+    val forNanos = System.nanoTime() - sinceNanos
+    (lastHeld.nonEmpty || aboutToBeUsed.nonEmpty) &&
+      (forNanos < Watched.AboutToBeUsedNanos || forNanos < Watched.LongestBatchNanos && shim.exists(_.isInBatch))
+  }
 
   def copyMade(executor: String, copy: CopyState, bytes: Long): Unit = synchronized {
     val key = (copy.partition, executor)
@@ -241,5 +244,6 @@ private object Watched {
   val LongMs = 2000L // a batch that takes longer is no short batch: a round is little work beside it
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val AboutToBeUsedNanos = TimeUnit.SECONDS.toNanos(10)
+  private val LongestBatchNanos = TimeUnit.MINUTES.toNanos(10)
   private val FirstBatchNanos = TimeUnit.SECONDS.toNanos(30)
 }

@@ -49,6 +49,9 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   /** Whether the run is active. False as soon as the query is asked to stop. */
   def isActive: Boolean = execution.isActive
 
+  /** Whether a batch is under way, or is being prepared. False while the query waits for its next trigger. */
+  def isInBatch: Boolean = execution.status.isTriggerActive
+
   /** Whether Spark counts this run among its active queries. Not so any more when its end is reported. */
   def isRegistered: Boolean = session.sharedState.activeStreamingQueries.get(execution.id) eq execution
 
