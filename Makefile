@@ -1,8 +1,13 @@
 # Every target sets up what it needs, on a machine with Python 3.10+ and JDK 17+, into .venv and build/. A second run is quick.
 PYTHON ?= python3
-# The version of Spark for environment, jar, demo and tests. Another one gets an environment of its own.
-SPARK ?= 4.2.0
-VENV ?= .venv$(if $(filter-out 4.2.0,$(SPARK)),-$(SPARK))
+VENV ?= .venv
+# The version of Spark for jar, demo and tests. Another one is fetched once, and comes before that of the environment.
+OWN_SPARK := 4.2.0
+SPARK ?= $(OWN_SPARK)
+ifneq ($(SPARK),$(OWN_SPARK))
+OTHER_SPARK := $(or $(MOORING_CACHE),$(HOME)/.cache/mooring)/spark-$(SPARK)
+export PYTHONPATH := $(OTHER_SPARK)$(if $(PYTHONPATH),:$(PYTHONPATH))
+endif
 
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -21,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help dev unit demo test lint format jar lines publish-local bench conformance chaos docs reference clean distclean machine
+.PHONY: help dev unit demo test lint format jar lines publish-local bench conformance smoke chaos docs reference clean distclean machine
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -49,7 +54,7 @@ format: $(VENV)/.ready-dev  ## let ruff format the Python code and mend what it 
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-jar: $(VENV)/.ready  ## the jar for the line of SPARK, with the Scala compiler among PySpark's jars [SPARK=4.1.4]
+jar: $(VENV)/.ready $(OTHER_SPARK)  ## the jar for the line of SPARK, with the Scala compiler among PySpark's jars [SPARK=4.1.4]
 	$(PY) scala-shim/build_jar.py
 
 lines: $(VENV)/.ready  ## the jars of all lines of Spark, in build/; fetches 430 MB for each other line, once
@@ -62,7 +67,10 @@ bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME
 	$(PY) -m benchmarks $(NAME) $(ARGS)
 
 conformance: $(VENV)/.ready-dev jar  ## the heavy tests: stores whose servers fail, every kind of stateful job, killed and restarted, against its offline answer
-	$(PYTEST) -m heavy tests/contract tests/integration $(ARGS)
+	$(PYTEST) -m heavy tests/contract tests/integration tests/versions $(ARGS)
+
+smoke: $(VENV)/.ready-dev jar  ## one small cluster of SPARK: a restart, a loss with a standby, a drain, to Mooring and back [SPARK=4.3.0]
+	$(PYTEST) tests/versions/test_smoke.py $(ARGS)
 
 chaos: $(VENV)/.ready-dev jar  ## seeded faults at random moments [ARGS="..."]
 	$(PYTEST) -m chaos tests/chaos $(ARGS)
@@ -92,8 +100,13 @@ $(PY): | machine
 $(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
 	@echo "Setting up $(VENV). The first time this fetches PySpark, 430 MB, and may take some minutes."
 	$(PIP) 'pip>=23'
-	$(PIP) --editable '.[kafka,zookeeper]' 'pyspark==$(SPARK)'
+	$(PIP) --editable '.[kafka,zookeeper]' 'pyspark==$(OWN_SPARK)'
 	@touch $@
+
+ifdef OTHER_SPARK
+$(OTHER_SPARK): | $(VENV)/.ready
+	$(PY) scala-shim/lines.py $(SPARK)
+endif
 
 # A JDK is not needed here.
 $(VENV)/.ready-unit: pyproject.toml
@@ -104,7 +117,7 @@ $(VENV)/.ready-unit: pyproject.toml
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable '.[test,dev,kafka,zookeeper,sasl]' 'pyspark==$(SPARK)'
+	$(PIP) --editable '.[test,dev,kafka,zookeeper,sasl]' 'pyspark==$(OWN_SPARK)'
 	@touch $@
 
 $(VENV)/.ready-docs: $(VENV)/.ready

@@ -2,6 +2,8 @@
 
 A line is a minor version of Spark, such as 4.2. The sources of a jar are `scala-shim/src/main/scala`, and each folder
 beside `main` whose name has the line: `spark-4.2`, or a range of lines such as `spark-4.1-to-4.3`.
+
+    python scala-shim/lines.py VERSION      fetch that Spark, if it is not here yet; print the folder for PYTHONPATH
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 SCALA: Final = "2.13"
@@ -67,18 +69,32 @@ def known_lines() -> str:
 
 
 def jars_of(line: Line) -> Path:
-    """The folder of the jars of a Spark of this line: those of this Python's PySpark, else fetched from PyPI once.
+    """The folder of the jars of a Spark of this line: those of this Python's PySpark, else of one from PyPI.
 
-    A source distribution of PySpark has all jars of its Spark, the Scala compiler among them. Its jars, 460 MB, are
-    kept in `$MOORING_CACHE`, by default `~/.cache/mooring`. NoSpark when pip can not fetch it.
+    NoSpark when pip can not fetch it.
     """
     own = own_jars()
     if own is not None and line_of(spark_version(own)) == line:
         return own
-    kept = _cache() / f"spark-{line.spark}"
+    return fetched(line.spark) / "pyspark" / "jars"
+
+
+def fetched(version: str) -> Path:
+    """A folder for the PYTHONPATH with the package `pyspark` of this version, and so with a complete Spark, 460 MB.
+
+    It is fetched from PyPI once, and kept in `$MOORING_CACHE`, by default `~/.cache/mooring`. NoSpark when pip can not
+    fetch it.
+    """
+    kept = kept_folder(version)
     if not kept.is_dir():
-        _fetch(line.spark, kept)
+        _fetch(version, kept)
     return kept
+
+
+def kept_folder(version: str) -> Path:
+    """Where `fetched` keeps a version, fetched or not."""
+    cache = os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring"
+    return Path(cache, f"spark-{version}")
 
 
 def own_jars() -> Path | None:
@@ -96,10 +112,14 @@ def spark_version(jars: Path) -> str:
     return next((found.group(1) for found in names if found), "unknown")
 
 
+_IN_PACKAGE: Final = {"pyspark": "", "deps/jars": "jars", "deps/bin": "bin", "deps/sbin": "sbin", "lib": "python/lib"}
+"""The folders of PySpark's source distribution that are needed, and where pip installs them in the package."""
+
+
 def _fetch(version: str, target: Path) -> None:
-    """Put the jars of PySpark's source distribution into `target`, in one step: another build may look meanwhile."""
+    """Put the package `pyspark` into `target`, in one step: another build may look meanwhile."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    print(f"fetching Spark {version} from PyPI, for {target}", flush=True)
+    print(f"fetching Spark {version} from PyPI, for {target}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as here:
         only_source = ("--no-deps", "--no-binary", "pyspark", "--dest", here)
         command = (sys.executable, "-m", "pip", "download", "--quiet", *only_source, f"pyspark=={version}")
@@ -110,29 +130,56 @@ def _fetch(version: str, target: Path) -> None:
                 f"`pip download pyspark=={version}` failed. The jar for Spark {version} needs the jars of that Spark:\n"
                 f"{ran.stderr.strip()[-2000:]}"
             )
-        jars = Path(here, "jars")
-        jars.mkdir()
+        whole = Path(here, "whole")
         with tarfile.open(found[0]) as archive:
-            for member in archive:
-                if member.isfile() and re.fullmatch(r"pyspark-[^/]+/deps/jars/[^/]+\.jar", member.name):
-                    content = archive.extractfile(member)
-                    assert content is not None, "a plain file has content"
-                    with (jars / Path(member.name).name).open("wb") as copy:
-                        shutil.copyfileobj(content, copy)
-        if spark_version(jars) != version:
+            _unpack(archive, whole / "pyspark")
+        if spark_version(whole / "pyspark" / "jars") != version:
             raise NoSpark(f"the source distribution pyspark {version} has no jars of Spark {version}")
         try:
-            jars.rename(target)
+            whole.rename(target)
         except OSError:
             if not target.is_dir():  # else another build has fetched it meanwhile
                 raise
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring")
+def _unpack(archive: tarfile.TarFile, package: Path) -> None:
+    """Write the files of a source distribution to where pip installs them."""
+    for member in archive:
+        place = _place_in_package(member.name)
+        content = archive.extractfile(member) if place is not None and member.isfile() else None
+        if place is None or content is None:
+            continue
+        file = package / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("wb") as copy:
+            shutil.copyfileobj(content, copy)
+        file.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+def _place_in_package(name: str) -> Path | None:
+    """Where pip installs a member of the archive, such as `pyspark-4.1.4/deps/jars/x.jar`; None where it is not needed."""
+    path = PurePosixPath(name.partition("/")[2])
+    if ".." in path.parts:
+        return None
+    return next((Path(to, path.relative_to(of)) for of, to in _IN_PACKAGE.items() if path.is_relative_to(of)), None)
 
 
 def _number(version: str) -> tuple[int, ...]:
     """Major and minor of a version; empty where it has none."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return () if found is None else (int(found[1]), int(found[2]))
+
+
+def main(arguments: list[str]) -> int:
+    """Print the folder for the PYTHONPATH of each version; the exit code."""
+    try:
+        for version in arguments:
+            print(fetched(version))
+    except NoSpark as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -34,6 +34,7 @@ from mooring.model import ContainerModel, JobModel, SystemStreamPartition, TaskM
 from mooring.model.job_model_json import job_model_to_json
 from mooring.placement import ContainerPlacementRequestMessage, StatusCode
 from mooring.settings import TABLE as SETTINGS
+from scripts import tried
 from scripts.log_lines import PYTHON, SCALA, Line, agent_lines, scala_lines
 
 __all__ = ["SETTINGS", "all_pages", "whole_pages"]
@@ -61,6 +62,7 @@ def parts() -> Mapping[str, Callable[[], str]]:
         "events": lambda: _classes_table(events, events.Event),
         "orders": lambda: _classes_table(orders, orders.Order),
         "exit-codes": exit_codes,
+        "tried-on-each-version": lambda: tried.table(tried.kept()),
     }
 
 

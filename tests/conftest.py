@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ["mooring.testing.pytest_plugin"]
 
 TESTS = Path(__file__).resolve().parent
-MARKED_FOLDERS = {"integration", "chaos"}
+MARKED_FOLDERS = {"integration", "chaos", "versions"}
 
 # A shared machine may stall at any moment, so no example has a deadline. `ci` draws the same examples every time.
 settings.register_profile("dev", deadline=None)

@@ -54,9 +54,9 @@ SCALA_JOB = Job("AuctionResults", answers.auction_results, stop=Submission.kill)
 CONNECT_JOB = Job("through_connect", answers.through_connect)
 
 
-def compile_scala(source: Path, jar: Path) -> Path:
-    """Compile a Scala file into a jar with the compiler in PySpark's jars."""
-    compiler = ["java", "-cp", f"{spark_home()}/jars/*", "scala.tools.nsc.Main", "-usejavacp", "-release", "17"]
+def compile_scala(source: Path, jar: Path, home: Path | None = None) -> Path:
+    """Compile a Scala file into a jar with the compiler of the Spark in `home`, by default of this PySpark."""
+    compiler = ["java", "-cp", f"{home or spark_home()}/jars/*", "scala.tools.nsc.Main", "-usejavacp", "-release", "17"]
     subprocess.run([*compiler, "-d", jar, source], check=True)
     return jar
 
