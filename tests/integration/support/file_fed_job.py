@@ -81,7 +81,7 @@ class Load:
         self.checkpoint, self.output = directory / "checkpoints" / self.query, directory / "outputs" / self.query
         self.metadata = metadata or str(directory / "metadata")
         self._files = list(AuctionHouse(seed=3, files=files).bid_files())
-        self._written = 0
+        self.written = 0
 
     def submit(self, cluster: SparkCluster, conf: Mapping[str, str] | None = None) -> Submission:
         own = {"spark.jars": str(jar_path()), "spark.mooring.metadata": self.metadata}
@@ -90,10 +90,10 @@ class Load:
 
     def offer(self, files: int) -> int:
         """Write `files` more input files; returns the number of the last one."""
-        for number in range(self._written, self._written + files):
+        for number in range(self.written, self.written + files):
             write_events(self._files[number], self.events / "bids", number, modified=START_MS / 1000 + number)
-        self._written += files
-        return self._written - 1
+        self.written += files
+        return self.written - 1
 
     def is_answered(self, number: int) -> bool:
         """Whether the batch with this input file is committed."""
@@ -103,7 +103,7 @@ class Load:
 
     def is_idle(self) -> bool:
         """Whether all written input is committed, and no batch is running or about to begin."""
-        return is_at_rest(self.checkpoint) and self.is_answered(self._written - 1)
+        return is_at_rest(self.checkpoint) and self.is_answered(self.written - 1)
 
     def committed_at_ms(self) -> float:
         """The time of the newest commit, in milliseconds since the epoch."""
@@ -117,10 +117,10 @@ class Load:
 
     def leave_out_the_rest(self) -> None:
         """Drop the input files that are not written yet, except the one with the event that ends all windows."""
-        del self._files[self._written : -1]
+        del self._files[self.written : -1]
 
     def offer_the_rest_and_finish(self, job: Submission) -> None:
-        self.offer(len(self._files) - self._written)
+        self.offer(len(self._files) - self.written)
         (self.events / "STOP").touch()
         job.finish(240)
 
