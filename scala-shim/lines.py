@@ -157,7 +157,7 @@ def _unpack(archive: tarfile.TarFile, package: Path) -> None:
 
 
 def _place_in_package(name: str) -> Path | None:
-    """Where pip installs a member of the archive, such as `pyspark-4.1.4/deps/jars/x.jar`; None where it is not needed."""
+    """Where pip installs a member of the archive, such as `pyspark-4.1.4/deps/jars/x.jar`; None if it is not needed."""
     path = PurePosixPath(name.partition("/")[2])
     if ".." in path.parts:
         return None

@@ -10,7 +10,14 @@ import pytest
 from mooring.errors import MooringError
 from mooring.jar import jar_path
 from tests.integration.support import answers
-from tests.integration.support.restarted_job import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, FetchedSpark, Stages, opened
+from tests.integration.support.restarted_job import (
+    FORMAT_KEY,
+    PROVIDER_KEY,
+    STOCK_ROCKSDB,
+    FetchedSpark,
+    Stages,
+    opened,
+)
 from tests.versions.sparks import sparks, upgrades
 
 pytestmark = [pytest.mark.heavy, pytest.mark.one_jvm]

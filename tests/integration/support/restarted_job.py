@@ -84,7 +84,11 @@ class Stages:
         """
         self._offer(part)
         self._runs += 1
-        ours = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path(spark and spark.version))} if plugin else {}
+        ours = (
+            {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path(spark and spark.version))}
+            if plugin
+            else {}
+        )
         settings = {**_ALWAYS, **ours, **(conf or {})}
         if not plugin:
             settings = {key: value for key, value in settings.items() if not key.startswith("spark.mooring.")}

@@ -42,5 +42,7 @@ def test_the_table_adds_up_the_files_of_a_capability_and_names_what_was_not_run(
 
 
 def test_each_file_of_the_table_exists():
-    names = {path.stem for folder in ("integration", "versions") for path in (tried.ROOT / "tests" / folder).glob("*.py")}
+    names = {
+        path.stem for folder in ("integration", "versions") for path in (tried.ROOT / "tests" / folder).glob("*.py")
+    }
     assert {name for files in tried.CAPABILITIES.values() for name in files} <= names
