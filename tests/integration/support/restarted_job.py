@@ -84,11 +84,8 @@ class Stages:
         """
         self._offer(part)
         self._runs += 1
-        ours = (
-            {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path(spark and spark.version))}
-            if plugin
-            else {}
-        )
+        jar = jar_path(spark and spark.version) if plugin else None
+        ours = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar)} if jar else {}
         settings = {**_ALWAYS, **ours, **(conf or {})}
         if not plugin:
             settings = {key: value for key, value in settings.items() if not key.startswith("spark.mooring.")}

@@ -42,7 +42,6 @@ def test_the_table_adds_up_the_files_of_a_capability_and_names_what_was_not_run(
 
 
 def test_each_file_of_the_table_exists():
-    names = {
-        path.stem for folder in ("integration", "versions") for path in (tried.ROOT / "tests" / folder).glob("*.py")
-    }
+    folders = [tried.ROOT / "tests" / name for name in ("integration", "versions")]
+    names = {path.stem for folder in folders for path in folder.glob("*.py")}
     assert {name for files in tried.CAPABILITIES.values() for name in files} <= names
