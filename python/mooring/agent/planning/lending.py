@@ -4,7 +4,9 @@ Spark does not report an executor that lives but is slow, or takes no tasks, so 
 task goes badly on its executor when a speculative attempt elsewhere finishes first, or when it takes `SLOW` times its
 usual time and the query's tasks on other executors do not. The tasks of a query on an executor become a *loan* when
 
-- half of them went badly, and speculation was faster, in two of the last twelve batches;
+- at least one of them went badly, others waited for the executor in vain, and half of them ran elsewhere for that: each
+  such batch costs the locality wait, and the state of most of these tasks is elsewhere already;
+- or half of them went badly, and speculation was faster, in two of the last twelve batches;
 - or half of them went badly in three batches in a row;
 - or half of them failed there, and succeeded elsewhere, in two of the last twelve batches;
 - or all of them waited for the executor in vain in two batches in a row, while it ran no other query.
@@ -150,7 +152,7 @@ def _with_executor_judged(
     executor = key[1]
     outcome = _outcome(own, event, executor, slowness, fleet.application.locality_wait_ms)
     if _may_have_run_other_queries(fleet, event, executor):
-        outcome = replace(outcome, is_refused=False)  # its slots may have been taken by the other query
+        outcome = replace(outcome, is_left=False, is_refused=False)  # the other query may have taken its slots
     outcomes = (*lending.outcomes.get(key, ()), outcome)[-_MOST_OUTCOMES:]
     lending = replace(lending, outcomes={**lending.outcomes, key: outcomes})
     lending = _with_times_forgiven(lending, key, event.at_ms)
@@ -176,8 +178,9 @@ def _outcome(
     # Without a locality wait, tasks do not wait for their executor: each runs wherever a slot is free.
     in_vain = [p for p in elsewhere if p not in outrun and p not in failed] if locality_wait_ms > 0 else []
     is_bad = bool(outrun or slow) and 2 * (len(outrun) + len(slow) + len(in_vain)) >= len(wanted)
+    is_left = is_bad and bool(in_vain) and 2 * (len(outrun) + len(in_vain)) >= len(wanted)
     is_refused = len(in_vain) == len(wanted)
-    return BatchOutcome(is_bad, is_bad and bool(outrun), is_refused, 2 * len(failed) >= len(wanted))
+    return BatchOutcome(is_bad, is_bad and bool(outrun), is_left, is_refused, 2 * len(failed) >= len(wanted))
 
 
 def _may_have_run_other_queries(fleet: Fleet, event: BatchEnded, executor: str) -> bool:
@@ -196,6 +199,8 @@ def _may_have_run_other_queries(fleet: Fleet, event: BatchEnded, executor: str) 
 
 def _reason(outcomes: Sequence[BatchOutcome]) -> str:
     """Why the executor's tasks are to be lent, in words for the log; empty when they are not."""
+    if outcomes[-1].is_left:
+        return "one was slow there, others waited for it in vain, and half of them ran elsewhere"
     if sum(outcome.is_outrun for outcome in outcomes) >= 2:
         return "other executors were faster, by speculation, in two of the last twelve batches"
     if sum(outcome.has_failed for outcome in outcomes) >= 2:

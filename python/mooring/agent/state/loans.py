@@ -17,10 +17,14 @@ _BATCHES_TO_LEARN: Final = MIN_KNOWN_RUNS + 1
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """How the tasks that the plan has on one executor went in one batch."""
+    """How the tasks that the plan has on one executor went in one batch.
+
+    `is_left`: some went badly, others waited in vain, and half of the tasks ran elsewhere.
+    """
 
     is_bad: bool = False
     is_outrun: bool = False
+    is_left: bool = False
     is_refused: bool = False
     has_failed: bool = False
 

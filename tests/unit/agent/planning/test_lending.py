@@ -90,13 +90,24 @@ def test_two_such_batches_that_lie_far_apart_are_no_reason(batches: Batches) -> 
 
 def test_tasks_that_wait_in_vain_beside_one_that_is_outrun_count(batches: Batches) -> None:
     own = [p for p, executor in batches.plan.items() if executor == "1"]
-    for _ in range(2):
-        assert not batches.loans()
-        wanted = batches.plan
-        placements = {**wanted, own[0]: "2", own[1]: "3"}
-        runs = {p: events.TaskRun(wanted[p], USUAL_MS, ROWS, p == own[0]) for p in wanted}
-        batches.story.take(events.BatchEnded(0, "q", 9, 10, placements, 12, 10, runs=runs))
-    assert batches.loans()
+    wanted = batches.plan
+    placements = {**wanted, own[0]: "2", own[1]: "3"}
+    runs = {p: events.TaskRun(wanted[p], USUAL_MS, ROWS, p == own[0]) for p in wanted}
+    batches.story.take(events.BatchEnded(0, "q", 9, 10, placements, 12, 10, runs=runs))
+    assert "ran elsewhere" in batches.loans()["1"], "this batch has cost the locality wait"
+
+
+@pytest.mark.parametrize(("in_vain", "slow", "is_lent"), [(2, 1, True), (1, 1, False), (2, 0, False), (3, 1, True)])
+def test_tasks_that_a_slow_one_keeps_from_their_executor_are_lent_when_half_of_them_have_left(
+    batches: Batches, in_vain: int, slow: int, is_lent: bool
+) -> None:
+    wanted = batches.plan
+    own = [p for p, executor in wanted.items() if executor == "1"]
+    placements = {**wanted, **dict.fromkeys(own[:in_vain], "2")}
+    took = {p: USUAL_MS * (5 if p in own[4 - slow :] else 1) for p in wanted}
+    runs = {p: events.TaskRun(wanted[p], took[p], ROWS, False) for p in wanted}
+    batches.story.take(events.BatchEnded(0, "q", 9, 10, placements, 12, 10, runs=runs))
+    assert bool(batches.loans()) == is_lent
 
 
 def test_one_task_that_is_outrun_now_and_then_is_no_reason(batches: Batches) -> None:
