@@ -27,7 +27,7 @@ class Renumbered(Load):
 
     def has_seen_all(self) -> bool:
         """All that was offered is committed, and the status is of that."""
-        is_over = self.is_answered(self._written - 1) and all(is_at_rest(self.checkpoint.with_name(q)) for q in QUERIES)
+        is_over = self.is_answered(self.written - 1) and all(is_at_rest(self.checkpoint.with_name(q)) for q in QUERIES)
         return is_over and self.counter("batches") == sum(map(self.committed_by, QUERIES))
 
     def has_committed_after(self, committed: dict[str, int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from tests.integration.support.restarted_job import FetchedSpark
 from tests.unit.build.shim import lines
@@ -20,7 +21,7 @@ def upgrades() -> list[tuple[str, str]]:
     return [*pairwise(names), *((newest, newest) for newest in names[-1:])]
 
 
-def _spark_of(line: lines.Line) -> FetchedSpark | None:
+def _spark_of(line: Any) -> FetchedSpark | None:
     own = lines.own_jars()
     if own is not None and lines.line_of(lines.spark_version(own)) == line:
         return FetchedSpark(lines.spark_version(own), own.parents[1])
