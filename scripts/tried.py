@@ -91,6 +91,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 def table(results: Mapping[str, Mapping[str, Result]]) -> str:
     """A row for each capability, a column for each version of Spark, and the reasons of skipped tests below."""
+    if not results:
+        return "No result is kept yet.\n"
     lines = [f"| | {' | '.join(results)} |", "|---" * (len(results) + 1) + "|"]
     for capability, files in CAPABILITIES.items():
         lines.append(f"| {capability} | {' | '.join(_cell(files, of) for of in results.values())} |")
