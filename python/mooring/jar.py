@@ -62,7 +62,8 @@ def _only(jars: dict[str, Path]) -> Path:
     """The only jar, where it is not known which Spark it is for."""
     if len(jars) > 1:
         raise MooringError(
-            f"there is no Spark in PySpark or SPARK_HOME: name the version that runs the job. {_choice(jars)}"
+            "there is no Spark in PySpark or SPARK_HOME: name the version that runs the job, such as"
+            f" --spark {next(reversed(jars))}; {_choice(jars)}"
         )
     return next(iter(jars.values()))
 

@@ -73,7 +73,7 @@ def test_without_a_spark_the_only_jar_is_taken_and_of_several_one_is_to_be_named
     only = touched(package / "jars" / of("4.2"))
     assert jar_path(package=package) == only
     touched(package / "jars" / of("4.3"))
-    with pytest.raises(MooringError, match=r"name the version that runs the job\. there are jars for Spark 4\.2, 4\.3"):
+    with pytest.raises(MooringError, match=r"such as --spark 4\.3; there are jars for Spark 4\.2, 4\.3"):
         jar_path(package=package)
 
 
