@@ -5,7 +5,7 @@ VENV ?= .venv
 OWN_SPARK := 4.2.0
 SPARK ?= $(OWN_SPARK)
 ifneq ($(SPARK),$(OWN_SPARK))
-OTHER_SPARK := $(or $(MOORING_CACHE),$(HOME)/.cache/mooring)/spark-$(SPARK)
+OTHER_SPARK := $(abspath $(or $(MOORING_CACHE),$(HOME)/.cache/mooring))/pyspark-$(SPARK)
 export PYTHONPATH := $(OTHER_SPARK)$(if $(PYTHONPATH),:$(PYTHONPATH))
 endif
 
@@ -67,7 +67,7 @@ bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME
 	$(PY) -m benchmarks $(NAME) $(ARGS)
 
 conformance: $(VENV)/.ready-dev jar  ## the heavy tests: stores whose servers fail, every kind of stateful job, killed and restarted, against its offline answer
-	$(PYTEST) -m heavy tests/contract tests/integration tests/versions $(ARGS)
+	$(PYTEST) -m "heavy or versions" tests/contract tests/integration tests/versions $(ARGS)
 
 smoke: $(VENV)/.ready-dev jar  ## one small cluster of SPARK: a restart, a loss with a standby, a drain, to Mooring and back [SPARK=4.3.0]
 	$(PYTEST) tests/versions/test_smoke.py $(ARGS)

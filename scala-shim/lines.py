@@ -86,7 +86,7 @@ def fetched(version: str) -> Path:
     fetch it.
     """
     kept = kept_folder(version)
-    if not kept.is_dir():
+    if not _is_whole(kept):
         _fetch(version, kept)
     return kept
 
@@ -94,7 +94,11 @@ def fetched(version: str) -> Path:
 def kept_folder(version: str) -> Path:
     """Where `fetched` keeps a version, fetched or not."""
     cache = os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring"
-    return Path(cache, f"spark-{version}")
+    return Path(cache, f"pyspark-{version}").absolute()
+
+
+def _is_whole(kept: Path) -> bool:
+    return (kept / "pyspark" / "jars").is_dir()
 
 
 def own_jars() -> Path | None:
@@ -138,7 +142,7 @@ def _fetch(version: str, target: Path) -> None:
         try:
             whole.rename(target)
         except OSError:
-            if not target.is_dir():  # else another build has fetched it meanwhile
+            if not _is_whole(target):  # else another build has fetched it meanwhile
                 raise
 
 

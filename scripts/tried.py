@@ -1,128 +1,151 @@
 """What was tried on each version of Spark: keeps the results of test runs, and makes the table of them.
 
-    make conformance SPARK=4.3.0 ARGS="--junitxml build/conformance.xml"
-    python -m scripts.tried 4.3.0 build/conformance.xml      keeps the results of the test files that ran
+    make conformance SPARK=4.3.0 ARGS="--junitxml build/report.xml"
+    python -m scripts.tried build/report.xml      keeps the result of each test that ran
 
-`tests/versions/results/VERSION.json` has for each file of tests how many tests passed, failed and were skipped, the
-reasons of the skips, and the commit. A later run of a file replaces what an earlier run of it left.
+A report names the version of Spark that ran. Tests of `tests/versions` are kept for the line that their names begin
+with. `tests/versions/results/VERSION.json` has the last result of each test, by its file.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "tests" / "versions" / "results"
+ROOT: Final = Path(__file__).parents[1]
+RESULTS: Final = ROOT / "tests" / "versions" / "results"
+PROPERTY: Final = "spark"
+"""The property of a report with the version of Spark. tests/conftest.py writes it."""
 
-CAPABILITIES: Mapping[str, tuple[str, ...]] = {
-    "stateful jobs of every kind, through a kill and a restart": ("test_jobs",),
-    "host affinity: a restart opens local files": ("test_smoke", "test_idle_queries", "test_prefetch"),
-    "hot standby: a loss continues at a copy": ("test_standby", "test_take_over", "test_open_copies"),
-    "container placement": ("test_placement", "test_placement_flows", "test_placement_with_copies"),
-    "drain and stop": ("test_drain", "test_drain_operators", "test_drain_sources"),
-    "a checkpoint of stock Spark is adopted and given back": ("test_no_lock_in", "test_format_with_stock"),
-    "going back to an earlier batch": ("test_rollback",),
-    "the catalogue in Delta, `export`": ("test_catalogue", "test_catalogue_faults", "test_export"),
-    "failover of the driver": ("test_driver_standby", "test_zookeeper_application"),
-    "to the next line of Spark, and both formats": ("test_checkpoints",),
-    "what Mooring reaches in Spark by reflection": ("test_spark_lacks_an_access", "test_each_line"),
+CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "stateful jobs of every kind, through a kill and a restart": ("integration.test_jobs",),
+    "host affinity: a restart opens local files": (
+        "versions.test_smoke",
+        "integration.test_idle_queries",
+        "integration.test_prefetch",
+    ),
+    "hot standby: a loss continues at a copy": (
+        "integration.test_standby",
+        "integration.test_take_over",
+        "integration.test_open_copies",
+    ),
+    "container placement": (
+        "integration.test_placement",
+        "integration.test_placement_flows",
+        "integration.test_placement_with_copies",
+    ),
+    "drain and stop": (
+        "integration.test_drain",
+        "integration.test_drain_operators",
+        "integration.test_drain_sources",
+    ),
+    "a checkpoint of stock Spark is adopted and given back": (
+        "integration.test_no_lock_in",
+        "integration.test_format_with_stock",
+    ),
+    "going back to an earlier batch": ("integration.test_rollback",),
+    "the catalogue in Delta, `export`": (
+        "integration.test_catalogue",
+        "integration.test_catalogue_faults",
+        "integration.test_export",
+    ),
+    "failover of the driver": ("integration.test_driver_standby", "integration.test_zookeeper_application"),
+    "to the next line of Spark, and both formats": ("versions.test_checkpoints",),
+    "real-time mode": ("versions.test_real_time",),
+    "what Mooring reaches in Spark by reflection": ("versions.test_each_line",),
 }
 """The rows of the table: what a user asks for, and the files of tests that show it."""
 
+Results = dict[str, dict[str, str]]
+"""By file and test: `passed`, `failed`, or `skipped: ` and the reason."""
 
-@dataclass(frozen=True)
-class Result:
-    """The result of one file of tests on one version of Spark. `skipped` has the reasons, each once, with a count."""
-
-    commit: str
-    passed: int
-    failed: int
-    skipped: Mapping[str, int]
+_LINE_IN_NAME = re.compile(r"\[(\d+\.\d+)[-\]]")
 
 
-def results_in(report: Path, commit: str) -> dict[str, Result]:
-    """By the name of the test file, from a report that pytest has written with `--junitxml`."""
-    cases: dict[str, list[ElementTree.Element]] = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        cases.setdefault(case.get("classname", "").rpartition(".")[2], []).append(case)
-    return {name: _result(of_file, commit) for name, of_file in cases.items()}
+def results_in(report: Path) -> dict[str, Results]:
+    """By version of Spark, from a report that pytest has written with `--junitxml`. ValueError without a version."""
+    root = ElementTree.parse(report).getroot()
+    versions = {one.get("value", "") for one in root.iter("property") if one.get("name") == PROPERTY}
+    if len(versions) != 1:
+        raise ValueError(f"{report}: expected one property {PROPERTY}, with the version of Spark, and not {versions}")
+    found: dict[str, Results] = {}
+    for case in root.iter("testcase"):
+        name, where = case.get("name", ""), case.get("classname", "").removeprefix("tests.")
+        line = _LINE_IN_NAME.search(name) if where.startswith("versions.") else None
+        version = line[1] if line else next(iter(versions))
+        found.setdefault(version, {}).setdefault(where or name, {})[name] = _outcome(case)
+    return found
 
 
-def _result(cases: Iterable[ElementTree.Element], commit: str) -> Result:
-    passed, failed, skipped = 0, 0, dict[str, int]()
-    for case in cases:
-        skip = case.find("skipped")
-        if skip is not None:
-            reason = skip.get("message", "")
-            skipped[reason] = skipped.get(reason, 0) + 1
-        elif case.find("failure") is not None or case.find("error") is not None:
-            failed += 1
-        else:
-            passed += 1
-    return Result(commit, passed, failed, skipped)
+def _outcome(case: ElementTree.Element) -> str:
+    skip = case.find("skipped")
+    if skip is not None:
+        return f"skipped: {skip.get('message', '')}"
+    return "passed" if case.find("failure") is None and case.find("error") is None else "failed"
 
 
-def keep(spark: str, found: Mapping[str, Result], folder: Path = RESULTS) -> Path:
-    """Put the results beside those that are kept for this version of Spark; the file."""
-    file = folder / f"{spark}.json"
-    known = kept(folder).get(spark, {}) | dict(found)
+def keep(found: Mapping[str, Results], folder: Path = RESULTS) -> None:
+    """Put the results in place of earlier ones of the same tests. A line goes to its newest version that is kept."""
     folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({name: asdict(known[name]) for name in sorted(known)}, indent=1) + "\n")
-    return file
+    for version, results in found.items():
+        before = kept(folder)
+        of_line = [known for known in before if known == version or known.startswith(f"{version}.")]
+        name = of_line[-1] if of_line else version
+        known = before.get(name, {})
+        merged = {file: known.get(file, {}) | results.get(file, {}) for file in sorted({*known, *results})}
+        (folder / f"{name}.json").write_text(json.dumps(merged, indent=0, sort_keys=True) + "\n")
 
 
-def kept(folder: Path = RESULTS) -> dict[str, dict[str, Result]]:
-    """By version of Spark, the oldest first, and the name of the test file."""
+def kept(folder: Path = RESULTS) -> dict[str, Results]:
+    """By version of Spark, the oldest first."""
     files = sorted(folder.glob("*.json"), key=lambda file: [int(part) for part in file.stem.split(".")])
-    return {file.stem: {name: Result(**of) for name, of in _read(file).items()} for file in files}
+    return {file.stem: json.loads(file.read_text()) for file in files}
 
 
-def _read(file: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(file.read_text())
-    return content
-
-
-def table(results: Mapping[str, Mapping[str, Result]]) -> str:
+def table(results: Mapping[str, Results]) -> str:
     """A row for each capability, a column for each version of Spark, and the reasons of skipped tests below."""
     if not results:
         return "No result is kept yet.\n"
     lines = [f"| | {' | '.join(results)} |", "|---" * (len(results) + 1) + "|"]
     for capability, files in CAPABILITIES.items():
         lines.append(f"| {capability} | {' | '.join(_cell(files, of) for of in results.values())} |")
+    of_table = {file for files in CAPABILITIES.values() for file in files}
     reasons = {
-        f"{spark}: {reason.strip()}" for spark, of in results.items() for one in of.values() for reason in one.skipped
+        f"{spark}: {outcome.removeprefix('skipped: ').strip()}"
+        for spark, of in results.items()
+        for file in of_table & of.keys()
+        for outcome in of[file].values()
+        if outcome.startswith("skipped")
     }
     if reasons:
         lines += ["", "Skipped, and why:", "", *(f"- {reason}" for reason in sorted(reasons))]
     return "\n".join(lines) + "\n"
 
 
-def _cell(files: Iterable[str], results: Mapping[str, Result]) -> str:
-    """Such as `12 passed, 1 skipped`; `not run` where no file of the capability was run."""
-    ran = [results[name] for name in files if name in results]
-    counts = {
-        "passed": sum(one.passed for one in ran),
-        "failed": sum(one.failed for one in ran),
-        "skipped": sum(sum(one.skipped.values()) for one in ran),
-    }
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "not run"
+def _cell(files: Iterable[str], results: Results) -> str:
+    """Such as `12 passed, 1 skipped`; `not run` where no test of the capability was run."""
+    outcomes = [outcome.partition(":")[0] for file in files for outcome in results.get(file, {}).values()]
+    counts = Counter(outcomes)
+    return ", ".join(f"{counts[what]} {what}" for what in ("passed", "failed", "skipped") if counts[what]) or "not run"
 
 
 def main(arguments: list[str]) -> int:
-    """Keep the results of one run; the exit code."""
-    if len(arguments) != 2:
-        print("python -m scripts.tried VERSION REPORT.xml", file=sys.stderr)
+    """Keep the results of some reports; the exit code."""
+    if not arguments:
+        print("python -m scripts.tried REPORT.xml ...", file=sys.stderr)
         return 2
-    spark, report = arguments
-    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    print(keep(spark, results_in(Path(report), git.stdout.strip())))
+    for report in arguments:
+        try:
+            keep(results_in(Path(report)))
+        except (OSError, ValueError, ElementTree.ParseError) as problem:
+            print(problem, file=sys.stderr)
+            return 1
     return 0
 
 

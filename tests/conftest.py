@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mooring.installed_spark import installed_spark
+
 pytest_plugins = ["mooring.testing.pytest_plugin"]
 
 TESTS = Path(__file__).resolve().parent
@@ -25,6 +27,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 for ignorable in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(ignorable) is signal.SIG_IGN:
         signal.signal(ignorable, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spark_of_this_run(record_testsuite_property):
+    """Puts the version of Spark into a report of `--junitxml`; scripts/tried.py keeps the results by it."""
+    spark = installed_spark({})
+    if spark is not None:
+        record_testsuite_property("spark", spark.version)
 
 
 @pytest.hookimpl(tryfirst=True)

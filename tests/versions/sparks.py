@@ -1,29 +1,33 @@
-"""The Sparks of the lines that there are on this machine."""
+"""The Sparks of the lines, as far as they were fetched to this machine."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
+import pytest
+
+from mooring.errors import MooringError
+from mooring.jar import jar_path
 from tests.integration.support.restarted_job import FetchedSpark
 from tests.unit.build.shim import lines
 
-
-def sparks() -> dict[str, FetchedSpark]:
-    """By line, the oldest first: the Spark against which the line's jar is compiled, where it was fetched."""
-    found = {line.name: _spark_of(line) for line in lines.LINES}
-    return {name: spark for name, spark in found.items() if spark is not None}
+LINES = [line.name for line in lines.LINES]
+UPGRADES = [*pairwise(LINES), (LINES[-1], LINES[-1])]
+"""Each line with the next one, and the newest with itself."""
 
 
-def upgrades() -> list[tuple[str, str]]:
-    """Each line with the next one, and the newest with itself."""
-    names = list(sparks())
-    return [*pairwise(names), *((newest, newest) for newest in names[-1:])]
-
-
-def _spark_of(line: Any) -> FetchedSpark | None:
+def spark_of(name: str) -> FetchedSpark:
+    """The Spark against which the line's jar is compiled. Skips the test where Spark or jar are missing."""
+    line = next(line for line in lines.LINES if line.name == name)
     own = lines.own_jars()
     if own is not None and lines.line_of(lines.spark_version(own)) == line:
-        return FetchedSpark(lines.spark_version(own), own.parents[1])
-    folder = lines.kept_folder(line.spark)
-    return FetchedSpark(line.spark, folder) if folder.is_dir() else None
+        spark = FetchedSpark(lines.spark_version(own), own.parents[1])
+    else:
+        spark = FetchedSpark(line.spark, lines.kept_folder(line.spark))
+    try:
+        jar_path(spark.version)
+    except MooringError:
+        pytest.skip(f"no jar for Spark {name} is built: make lines")
+    if not spark.home.is_dir():
+        pytest.skip(f"Spark {spark.version} was not fetched: make lines")
+    return spark

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mooring.errors import MooringError
-from mooring.jar import jar_path
 from tests.integration.support import answers
 from tests.integration.support.restarted_job import (
     FORMAT_KEY,
     PROVIDER_KEY,
     STOCK_ROCKSDB,
-    FetchedSpark,
     Stages,
     opened,
 )
-from tests.versions.sparks import sparks, upgrades
+from tests.versions.sparks import LINES, UPGRADES, spark_of
 
 pytestmark = [pytest.mark.heavy, pytest.mark.one_jvm]
 
@@ -34,19 +32,9 @@ def stock(format: str) -> dict[str, str]:
     return {PROVIDER_KEY: STOCK_ROCKSDB, FORMAT_KEY: format}
 
 
-def spark_of(line: str) -> FetchedSpark:
-    """The Spark of a line. Skips the test where the line's jar was not built."""
-    spark = sparks()[line]
-    try:
-        jar_path(spark.version)
-    except MooringError:
-        pytest.skip(f"no jar for Spark {line} is built: make lines")
-    return spark
-
-
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize(("line", "next_line"), upgrades(), ids=lambda line: line)
+@pytest.mark.parametrize(("line", "next_line"), UPGRADES, ids=lambda line: line)
 def test_a_checkpoint_of_stock_spark_goes_up_a_line_with_mooring_and_is_read_by_stock_there(
     job: str, format: str, line: str, next_line: str, tmp_path: Path
 ) -> None:
@@ -63,7 +51,7 @@ def test_a_checkpoint_of_stock_spark_goes_up_a_line_with_mooring_and_is_read_by_
 
 @pytest.mark.parametrize("wanted", FORMATS)
 @pytest.mark.parametrize("begun", FORMATS)
-@pytest.mark.parametrize("line", list(sparks()))
+@pytest.mark.parametrize("line", LINES)
 def test_a_checkpoint_of_one_format_where_the_conf_names_another_ends_no_worse_than_with_stock(
     line: str, begun: str, wanted: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -78,10 +66,10 @@ def test_a_checkpoint_of_one_format_where_the_conf_names_another_ends_no_worse_t
 
 
 def _end(stages: Stages, log: str) -> str:
-    """`right`, or the class of the exception that ended the query."""
+    """`right`, or the class of the exception that ended the query; `wrong` where none did."""
     try:
         stages.assert_right()
     except AssertionError:
-        causes = [line for line in log.splitlines() if "Exception: " in line or "Error: " in line]
-        return causes[-1].strip()[:200] if causes else "wrong"
+        classes = re.findall(r"([A-Z]\w+(?:Exception|Error))\b", log)
+        return str(classes[-1]) if classes else "wrong"
     return "right"

@@ -13,7 +13,7 @@ from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment
 from tests.integration.support.job_runs import JOBS, compile_scala
 from tests.integration.support.restarted_job import PROVIDER_KEY, STOCK_ROCKSDB, FetchedSpark, said
-from tests.versions.sparks import sparks
+from tests.versions.sparks import spark_of
 
 pytestmark = [pytest.mark.heavy, pytest.mark.one_jvm]
 
@@ -32,10 +32,7 @@ CASES = [
 @pytest.mark.parametrize("plugin", [False, True], ids=["stock", "mooring"])
 @pytest.mark.parametrize(("line", "kind"), CASES)
 def test_a_query_in_real_time_mode_runs_as_on_stock_spark(line: str, kind: str, plugin: bool, tmp_path: Path) -> None:
-    spark = sparks().get(line)
-    if spark is None:
-        pytest.skip(f"Spark {line} was not fetched: make lines")
-    log = run(spark, kind, tmp_path, plugin)
+    log = run(spark_of(line), kind, tmp_path, plugin)
     counts, rows = Counter[str](), Counter[str]()
     for line_of_output in (line for file in (tmp_path / "outputs").iterdir() for line in file.read_text().splitlines()):
         number, count = line_of_output.split()

@@ -1,47 +1,65 @@
 """The kept results of test runs on each version of Spark, and the table of them."""
 
+import pytest
+
 from scripts import tried
 
 REPORT = """<testsuites><testsuite>
+<properties><property name="spark" value="4.2.1"/></properties>
 <testcase classname="tests.integration.test_jobs" name="a"/>
 <testcase classname="tests.integration.test_jobs" name="b"><failure message="wrong"/></testcase>
 <testcase classname="tests.integration.test_jobs" name="c"><skipped message="no Delta"/></testcase>
-<testcase classname="tests.integration.test_drain" name="d"><error message="no cluster"/></testcase>
+<testcase classname="tests.integration.test_drain" name="d[4.0-x]"><error message="no cluster"/></testcase>
+<testcase classname="tests.versions.test_checkpoints" name="e[4.0-4.1-x]"/>
+<testcase classname="tests.versions.test_smoke" name="f"/>
 </testsuite></testsuites>"""
 
 
-def test_a_report_is_counted_file_by_file(tmp_path):
+def test_a_report_is_read_test_by_test(tmp_path):
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
-    assert tried.results_in(report, "1a2b") == {
-        "test_jobs": tried.Result("1a2b", passed=1, failed=1, skipped={"no Delta": 1}),
-        "test_drain": tried.Result("1a2b", passed=0, failed=1, skipped={}),
+    assert tried.results_in(report) == {
+        "4.2.1": {
+            "integration.test_jobs": {"a": "passed", "b": "failed", "c": "skipped: no Delta"},
+            "integration.test_drain": {"d[4.0-x]": "failed"},
+            "versions.test_smoke": {"f": "passed"},
+        },
+        "4.0": {"versions.test_checkpoints": {"e[4.0-4.1-x]": "passed"}},
     }
 
 
-def test_a_later_run_of_a_file_replaces_its_result_and_no_other(tmp_path):
-    old, new = tried.Result("1", 1, 1, {}), tried.Result("2", 2, 0, {})
-    tried.keep("4.10.0", {"test_jobs": old, "test_drain": old}, tmp_path)
-    tried.keep("4.10.0", {"test_jobs": new}, tmp_path)
-    tried.keep("4.9.1", {"test_jobs": new}, tmp_path)
-    assert tried.kept(tmp_path) == {"4.9.1": {"test_jobs": new}, "4.10.0": {"test_jobs": new, "test_drain": old}}
+def test_a_report_that_names_no_spark_is_refused(tmp_path, capsys):
+    report = tmp_path / "report.xml"
+    report.write_text("<testsuites/>")
+    with pytest.raises(ValueError, match="expected one property spark"):
+        tried.results_in(report)
+    assert tried.main([str(report)]) == 1 and "report.xml" in capsys.readouterr().err
+
+
+def test_a_later_result_of_a_test_replaces_the_earlier_one_and_no_other(tmp_path):
+    tried.keep({"4.10.0": {"x.jobs": {"a": "failed", "b": "failed"}, "x.drain": {"c": "passed"}}}, tmp_path)
+    tried.keep({"4.10": {"x.jobs": {"a": "passed"}}, "4.9.1": {"x.jobs": {"a": "passed"}}}, tmp_path)
+    assert tried.kept(tmp_path) == {
+        "4.9.1": {"x.jobs": {"a": "passed"}},
+        "4.10.0": {"x.jobs": {"a": "passed", "b": "failed"}, "x.drain": {"c": "passed"}},
+    }
     assert list(tried.kept(tmp_path)) == ["4.9.1", "4.10.0"], "the older version comes first"
 
 
 def test_the_table_adds_up_the_files_of_a_capability_and_names_what_was_not_run():
     results = {
         "4.0.5": {
-            "test_drain": tried.Result("1", 3, 0, {"no Kafka": 2}),
-            "test_drain_operators": tried.Result("1", 4, 1, {}),
+            "integration.test_drain": {"a": "passed", "b": "skipped: no Kafka"},
+            "integration.test_drain_operators": {"a": "passed", "b": "failed"},
+            "integration.test_of_no_capability": {"a": "skipped: nobody asks"},
         }
     }
     table = tried.table(results)
-    assert "| drain and stop | 7 passed, 1 failed, 2 skipped |" in table
+    assert "| drain and stop | 2 passed, 1 failed, 1 skipped |" in table
     assert "| container placement | not run |" in table
-    assert "- 4.0.5: no Kafka" in table
+    assert "- 4.0.5: no Kafka" in table and "nobody asks" not in table
 
 
 def test_each_file_of_the_table_exists():
-    folders = [tried.ROOT / "tests" / name for name in ("integration", "versions")]
-    names = {path.stem for folder in folders for path in folder.glob("*.py")}
-    assert {name for files in tried.CAPABILITIES.values() for name in files} <= names
+    files = {file for files in tried.CAPABILITIES.values() for file in files}
+    assert {file for file in files if not (tried.ROOT / "tests" / f"{file.replace('.', '/')}.py").is_file()} == set()

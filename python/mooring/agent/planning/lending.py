@@ -4,8 +4,9 @@ Spark does not report an executor that lives but is slow, or takes no tasks, so 
 task goes badly on its executor when a speculative attempt elsewhere finishes first, or when it takes `SLOW` times its
 usual time and the query's tasks on other executors do not. The tasks of a query on an executor become a *loan* when
 
-- at least one of them went badly, others waited for the executor in vain, and half of them ran elsewhere for that: each
-  such batch costs the locality wait, and the state of most of these tasks is elsewhere already;
+- one of them went badly, others waited for the executor in vain, and half of them ran elsewhere for that: each such
+  batch costs the locality wait, and the state of most of these tasks is elsewhere already. That counts where none had
+  waited in the batches before, and where the executor has lent no tasks in the last hour;
 - or half of them went badly, and speculation was faster, in two of the last twelve batches;
 - or half of them went badly in three batches in a row;
 - or half of them failed there, and succeeded elsewhere, in two of the last twelve batches;
@@ -20,7 +21,7 @@ executor that is slow from the first batch on is not noticed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Final
@@ -49,6 +50,7 @@ FORGIVEN_AFTER_MS: Final = 3_600_000
 _MOST_RUNS: Final = 9  # usual runs of a task that are kept
 _MOST_OUTCOMES: Final = 12  # batches whose outcomes are kept
 _MOST_TIMES: Final = 6  # after so many doublings the pause grows no more
+_BATCHES_WITHOUT_WAITING: Final = 3  # before the one that is enough for a loan
 _BATCHES_TO_SETTLE: Final = 3  # after these, lent tasks have their state where they run
 _BATCHES_TO_WAIT: Final = 3  # in which Spark may prefer another executor for the trial
 _MS_TO_WAIT: Final = 60_000  # the least time for the same: a new plan may wait for executors
@@ -150,13 +152,14 @@ def _with_executor_judged(
     `own` are the runs of the tasks that the plan has on the executor.
     """
     executor = key[1]
-    outcome = _outcome(own, event, executor, slowness, fleet.application.locality_wait_ms)
+    ran_here = {p for p, id in fleet.queries[event.query].ran_on.items() if id == executor}
+    outcome = _outcome(own, event, executor, slowness, ran_here, fleet.application.locality_wait_ms)
     if _may_have_run_other_queries(fleet, event, executor):
         outcome = replace(outcome, is_left=False, is_refused=False)  # the other query may have taken its slots
     outcomes = (*lending.outcomes.get(key, ()), outcome)[-_MOST_OUTCOMES:]
     lending = replace(lending, outcomes={**lending.outcomes, key: outcomes})
     lending = _with_times_forgiven(lending, key, event.at_ms)
-    reason = _reason(outcomes)
+    reason = _reason(outcomes, is_first=not lending.loan_counts.get(key, 0))
     lent_executors = {executor for query, executor in lending.loans if query == event.query}
     if not reason or not _may_lend_from_one_more(fleet, len(lent_executors)):
         return lending
@@ -165,9 +168,17 @@ def _with_executor_judged(
 
 
 def _outcome(
-    own: Mapping[int, TaskRun], event: BatchEnded, executor: str, slowness: Mapping[int, float], locality_wait_ms: int
+    own: Mapping[int, TaskRun],
+    event: BatchEnded,
+    executor: str,
+    slowness: Mapping[int, float],
+    ran_here: Collection[int],
+    locality_wait_ms: int,
 ) -> BatchOutcome:
-    """How the executor served its tasks `own` in this batch. Tasks that Spark wanted elsewhere do not count."""
+    """How the executor served its tasks `own` in this batch. Tasks that Spark wanted elsewhere do not count.
+
+    `ran_here` are the partitions whose tasks ran on it in the batch before, and so had their state there.
+    """
     failed = [p for p, run in own.items() if executor in run.failed_on and event.placements.get(p) != executor]
     wanted = [p for p, run in own.items() if run.wanted == executor or p in failed]
     if not wanted:
@@ -178,9 +189,17 @@ def _outcome(
     # Without a locality wait, tasks do not wait for their executor: each runs wherever a slot is free.
     in_vain = [p for p in elsewhere if p not in outrun and p not in failed] if locality_wait_ms > 0 else []
     is_bad = bool(outrun or slow) and 2 * (len(outrun) + len(slow) + len(in_vain)) >= len(wanted)
-    is_left = is_bad and bool(in_vain) and 2 * (len(outrun) + len(in_vain)) >= len(wanted)
+    has_slow = bool(slow) or any(p in ran_here for p in outrun)
+    is_left = has_slow and bool(in_vain) and 2 * (len(outrun) + len(in_vain)) >= len(wanted)
     is_refused = len(in_vain) == len(wanted)
-    return BatchOutcome(is_bad, is_bad and bool(outrun), is_left, is_refused, 2 * len(failed) >= len(wanted))
+    return BatchOutcome(
+        is_bad=is_bad,
+        is_outrun=is_bad and bool(outrun),
+        is_left=is_left,
+        is_refused=is_refused,
+        has_failed=2 * len(failed) >= len(wanted),
+        has_waited=bool(in_vain),
+    )
 
 
 def _may_have_run_other_queries(fleet: Fleet, event: BatchEnded, executor: str) -> bool:
@@ -197,9 +216,13 @@ def _may_have_run_other_queries(fleet: Fleet, event: BatchEnded, executor: str) 
     )
 
 
-def _reason(outcomes: Sequence[BatchOutcome]) -> str:
-    """Why the executor's tasks are to be lent, in words for the log; empty when they are not."""
-    if outcomes[-1].is_left:
+def _reason(outcomes: Sequence[BatchOutcome], is_first: bool) -> str:
+    """Why the executor's tasks are to be lent, in words for the log; empty when they are not.
+
+    `is_first`: the executor has lent no tasks of the query in the last hour.
+    """
+    has_waited_before = any(outcome.has_waited for outcome in outcomes[-1 - _BATCHES_WITHOUT_WAITING : -1])
+    if is_first and outcomes[-1].is_left and not has_waited_before:
         return "one was slow there, others waited for it in vain, and half of them ran elsewhere"
     if sum(outcome.is_outrun for outcome in outcomes) >= 2:
         return "other executors were faster, by speculation, in two of the last twelve batches"

@@ -19,7 +19,8 @@ _BATCHES_TO_LEARN: Final = MIN_KNOWN_RUNS + 1
 class BatchOutcome:
     """How the tasks that the plan has on one executor went in one batch.
 
-    `is_left`: some went badly, others waited in vain, and half of the tasks ran elsewhere.
+    `is_left`: some went badly, others waited in vain, and half of the tasks ran elsewhere. `has_waited`: some waited in
+    vain.
     """
 
     is_bad: bool = False
@@ -27,6 +28,7 @@ class BatchOutcome:
     is_left: bool = False
     is_refused: bool = False
     has_failed: bool = False
+    has_waited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,41 @@ def test_tasks_that_a_slow_one_keeps_from_their_executor_are_lent_when_half_of_t
     assert bool(batches.loans()) == is_lent
 
 
+def left_by_half(batches: Batches) -> None:
+    """A batch in which one task of executor 1 is slow, and two run elsewhere for that."""
+    wanted = batches.plan
+    own = [p for p, executor in wanted.items() if executor == "1"]
+    placements = {**wanted, own[0]: "2", own[1]: "3"}
+    runs = {p: events.TaskRun(wanted[p], USUAL_MS * (5 if p == own[3] else 1), ROWS, False) for p in wanted}
+    batches.story.now_ms += 5_000
+    batches.story.take(events.BatchEnded(batches.story.now_ms, "q", 9, 10, placements, 12, 10, runs=runs))
+
+
+def test_within_an_hour_after_a_loan_one_such_batch_is_not_enough(batches: Batches) -> None:
+    left_by_half(batches)
+    assert batches.loans()
+    while batches.loans():
+        batches.run()
+    batches.run(10)
+    left_by_half(batches)
+    assert not batches.loans()
+    batches.story.now_ms += 3_700_000
+    batches.run(4)
+    left_by_half(batches)
+    assert batches.loans()
+
+
+def test_where_tasks_wait_in_vain_all_the_time_one_slow_task_is_not_enough(batches: Batches) -> None:
+    for milliseconds in (1, 1, 5):
+        wanted = batches.plan
+        own = [p for p, executor in wanted.items() if executor == "1"]
+        placements = {**wanted, own[0]: "2", own[1]: "3"}
+        took = {p: USUAL_MS * (milliseconds if p == own[3] else 1) for p in wanted}
+        runs = {p: events.TaskRun(wanted[p], took[p], ROWS, False) for p in wanted}
+        batches.story.take(events.BatchEnded(0, "q", 9, 10, placements, 12, 10, runs=runs))
+    assert not batches.loans()
+
+
 def test_one_task_that_is_outrun_now_and_then_is_no_reason(batches: Batches) -> None:
     for _ in range(6):
         wanted = batches.plan

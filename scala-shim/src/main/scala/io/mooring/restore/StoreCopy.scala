@@ -114,7 +114,7 @@ private[mooring] final class StoreCopy(
   /**
    * One attempt to get a version. Maps of files have names and lengths.
    *
-   * @param isHurried whether the thread does not wait for the limit of bytes per second
+   * @param isHurried whether the limit of bytes per second does not hold: a task is about to need the files
    */
   private final class Attempt(isHurried: Boolean = false) {
     val present: Map[String, Long] = hostFiles.kept // the files that were here when the attempt began
@@ -312,7 +312,7 @@ private[mooring] final class StoreCopy(
     try {
       val bytes = Using.resource(files.open(new Path(directory, path)))(hostFiles.keepStream(name, _))
         .getOrElse(throw new IOException("there is no room"))
-      pace.spent(bytes, isHurried)
+      if (!isHurried) pace.spent(bytes)
       Some(bytes)
     } catch { case _: FileNotFoundException => None }
 }
@@ -329,18 +329,15 @@ private object OneStream extends Streams {
   override def atOnce[T](work: Seq[() => T]): Seq[T] = work.map(_())
 }
 
-/**
- * Limits the bytes per second of all threads together. A thread waits after it has fetched bytes. A thread in a hurry does not wait; its
- * bytes make the waits of other threads longer.
- */
+/** Limits the bytes per second of all threads together. A thread waits after it has fetched bytes. */
 private[mooring] final class Pace(bytesPerSecond: Long) {
   private var paidUntil = System.nanoTime() // when all bytes that were fetched so far would be fetched at the limit
 
-  def spent(bytes: Long, isHurried: Boolean): Unit = {
+  def spent(bytes: Long): Unit = {
     val wait = synchronized {
       paidUntil = math.max(paidUntil, System.nanoTime()) + (bytes.toDouble / bytesPerSecond * 1e9).toLong
       paidUntil - System.nanoTime()
     }
-    if (wait > 0 && !isHurried) Thread.sleep(wait / 1000000)
+    if (wait > 0) Thread.sleep(wait / 1000000)
   }
 }

@@ -17,7 +17,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.CheckpointAccess
 /**
  * An order to fetch a version of the copy of one task, which is all stores of one state partition.
  *
- * @param isAboutToBeUsed whether the task itself is to run here from the next batch on. Then the copy is only advanced, until the task comes
+ * @param isAboutToBeUsed whether the task itself is to run here from the next batch on. Then the copy is only advanced, until the task
+ *                        comes
  */
 final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isAboutToBeUsed: Boolean = false)
 
@@ -113,7 +114,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     @volatile var orderedAt: Long = System.nanoTime()
     private val commits = new Commits
     @volatile private var directories = Set.empty[String] // of the last order's stores
-    @volatile private var lastOpenedByTask = Option.empty[(Long, Long)] // the version that a task here has opened last, and when
+    // directory -> the version that a task here has opened last, and when
+    private val lastOpenedByTask = new ConcurrentHashMap[String, (Long, Long)]()
 
     def isOf(itsQuery: String, itsPartition: Int): Boolean = itsQuery == query && itsPartition == partition
 
@@ -133,7 +135,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     }
 
     def taskCame(directory: String, version: Long): Unit =
-      if (directories(directory)) lastOpenedByTask = Some(version -> System.nanoTime())
+      if (directories(directory)) lastOpenedByTask.put(directory, version -> System.nanoTime())
 
     private def take(): Option[(CopyOrder, CheckpointAccess)] = synchronized {
       val taken = next
@@ -159,12 +161,12 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
       stores = Map.empty
     }
 
-    /** Whether the copy is wanted here, and no task here has opened the ordered version just now. */
-    private def isHeld(order: CopyOrder): Boolean = (held.get((query, partition)) eq this) && !isOpenedByTask(order)
+    /** Whether the copy is wanted here, and no task here has opened any of the ordered stores just now. */
+    private def isHeld(order: CopyOrder): Boolean = (held.get((query, partition)) eq this) && !order.stores.exists(isOpenedByTask)
 
-    /** Whether a task here has opened the ordered version, or a newer one, in the last ten seconds. */
-    private def isOpenedByTask(order: CopyOrder): Boolean =
-      lastOpenedByTask.exists { case (version, at) => order.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
+    /** Whether a task here has opened this version, or a newer one, in the last ten seconds. */
+    private def isOpenedByTask(wanted: StoreVersion): Boolean = Option(lastOpenedByTask.get(wanted.directory))
+      .exists { case (version, at) => wanted.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
 
     private def work(): Unit = take().foreach { case (order, access) =>
       if (order.isAboutToBeUsed) advanceBeforeUse(order, access) else if (isHeld(order)) carryOut(order, access)
@@ -180,7 +182,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
         else putBack(order, access)
       } catch {
         case _: FileNotFoundException => // maintenance has removed the version: the next order is for a newer one
-        case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
+        case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => // `stop` ends the threads
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           Log.failed(s"copy-$query-${e.getClass.getName}", e)(
             s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
@@ -192,11 +194,12 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     private def fullSpeedInMs: Long = 2 * throttledForMs - (System.nanoTime() - wantedSince) / 1000000
 
     private def advanceBeforeUse(order: CopyOrder, access: CheckpointAccess): Unit =
-      if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory) if !isOver && !isOpenedByTask(order))
+      if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory) if !isOver && !isOpenedByTask(wanted))
         try copy.advanceBeforeUse(wanted)
         catch {
           case _: FileNotFoundException => // maintenance has removed the version: the task opens a newer one
-          case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
+          // `stop` ends the threads; or a task that has fetched the files itself was killed
+          case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException =>
           case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads the version itself
             Log.failed(s"before-use-$query-${e.getClass.getName}", e)(
               s"what was committed last is not at ${wanted.directory} before its task ($e)")

@@ -37,6 +37,8 @@ private final class Watched(val query: String, val run: String, private val oper
   private var seenVersion = -1L // the version at the last call of `round`
   private var sparedAt = Option.empty[Long] // when the round of that version was left out
 
+  private var seenInBatchAt = System.nanoTime() // when the tending thread has last seen a batch under way
+
   // Used by the replica query's thread alone. That thread may wait for the checkpoint, so it takes no lock for these.
   @volatile private var stores = Option.empty[CommittedStores]
   @volatile private var opened = Option.empty[CheckpointAccess]
@@ -82,7 +84,8 @@ private final class Watched(val query: String, val run: String, private val oper
    *
    *  - after a commit, unless another commit is about to follow at once (`canBeSpared`);
    *  - five seconds after a round in which not all copies have come up to date;
-   *  - three seconds after the holders have changed without a commit.
+   *  - three seconds after the holders have changed without a commit;
+   *  - every thirty seconds while copies are about to be used, as executors close copies without orders after a minute.
    *
    * Rounds are half a second apart at least, except when the next batch may open a copy. After a change of the holders the round waits, as
    * an executor may be lost or leaving: a round would take slots from the batch that has to continue without that executor.
@@ -98,7 +101,8 @@ private final class Watched(val query: String, val run: String, private val oper
     val isCommit = !newestRound.exists(_.version == version) && !sparedAt.exists(clock - _ < Watched.ChangeNanos)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
     val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
-    val isDueNow = age > Watched.BetweenRoundsNanos && (isCommit || isOverdue || isLate)
+    val isReminder = age > Watched.ReminderNanos && aboutToBeUsed.nonEmpty
+    val isDueNow = age > Watched.BetweenRoundsNanos && (isCommit || isOverdue || isLate || isReminder)
     if (isDue && (newestRound.isEmpty || isDueNow || isCommit && mayBeOpened(planned))) {
       holdersOfLastRound = planned
       changedAt = None
@@ -166,12 +170,15 @@ private final class Watched(val query: String, val run: String, private val oper
 
   /**
    * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `sinceNanos`
-   * (System.nanoTime). True while the batch under way runs, for ten minutes at most; and for ten seconds, as no commit may follow.
+   * (System.nanoTime). True for ten seconds, as no commit may follow. While a batch is under way, and for ten seconds after it, true for
+   * ten minutes at most. Called twice a second, by the tending thread.
    */
   def mayHaveCopiesAboutToBeUsed(sinceNanos: Long): Boolean = {
-    val forNanos = System.nanoTime() - sinceNanos
+    val now = System.nanoTime()
+    if (shim.exists(_.isInBatch)) seenInBatchAt = now
+    val quietSince = if (seenInBatchAt - sinceNanos > 0) seenInBatchAt else sinceNanos
     (lastHeld.nonEmpty || aboutToBeUsed.nonEmpty) &&
-      (forNanos < Watched.AboutToBeUsedNanos || forNanos < Watched.LongestBatchNanos && shim.exists(_.isInBatch))
+      now - quietSince < Watched.AboutToBeUsedNanos && now - sinceNanos < Watched.LongestBatchNanos
   }
 
   def copyMade(executor: String, copy: CopyState, bytes: Long): Unit = synchronized {
@@ -244,6 +251,7 @@ private object Watched {
   val LongMs = 2000L // a batch that takes longer is no short batch: a round is little work beside it
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val AboutToBeUsedNanos = TimeUnit.SECONDS.toNanos(10)
+  private val ReminderNanos = TimeUnit.SECONDS.toNanos(30)
   private val LongestBatchNanos = TimeUnit.MINUTES.toNanos(10)
   private val FirstBatchNanos = TimeUnit.SECONDS.toNanos(30)
 }
