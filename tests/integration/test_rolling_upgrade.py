@@ -69,6 +69,19 @@ def _least(before: JobModel, after: JobModel) -> int:
     return sum(had) - sum(map(min, had, has))
 
 
+def moved_from(load: Load, since: int) -> list[str]:
+    """For each move in the versions after `since`, the location that the task was moved from."""
+    steps = [model for model in models(load) if model.version >= since]
+    assert steps[0].version == since, "all versions are kept"
+    return [
+        str(container.location_id)
+        for earlier, later in zip(steps, steps[1:], strict=False)
+        for id, container in earlier.containers.items()
+        for task in container.tasks
+        if id not in later.containers or task not in later.containers[id].tasks
+    ]
+
+
 @pytest.mark.heavy
 def test_a_rolling_upgrade_brings_every_task_back(load: Load, cluster: SparkCluster, chance: random.Random) -> None:
     load.offer(1)
@@ -113,13 +126,16 @@ def test_two_hosts_five_hosts_three_hosts(load: Load, cluster: SparkCluster, cha
     print(f"2 to 5 hosts: {load.counter('moves') - moves} moves, at least {least}")
     assert load.counter("moves") - moves == least > 0
     load.offer(2)
-    five, moves = plan_of(load), load.counter("moves")
+    five, moves, before = plan_of(load), load.counter("moves"), newest_model(load)
     leaving = chance.sample([first, *later], 2)
     print(f"leaving: {leaving}")
     lost = sum(len(tasks) for location, tasks in five.values() if location in leaving)
     for host in leaving:
         cluster.kill_host(host)
     job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan on three hosts", 180)
-    assert load.counter("moves") - moves == lost, "the tasks of those who left, and no others"
+    # The second loss may be noticed after tasks were planned on that host. Then these move twice.
+    left = moved_from(load, before.version)
+    assert set(left) == set(leaving), "the tasks of those who left, and no others"
+    assert load.counter("moves") - moves == len(left) >= lost
     load.offer_the_rest_and_finish(job)
     load.assert_right()
