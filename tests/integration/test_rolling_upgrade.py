@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def moved_from(load: Load, since: int) -> list[str]:
     assert steps[0].version == since, "all versions are kept"
     return [
         str(container.location_id)
-        for earlier, later in zip(steps, steps[1:], strict=False)
+        for earlier, later in pairwise(steps)
         for id, container in earlier.containers.items()
         for task in container.tasks
         if id not in later.containers or task not in later.containers[id].tasks
