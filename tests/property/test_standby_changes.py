@@ -101,10 +101,10 @@ def check_rules(fleet: Fleet, found: Standbys) -> None:
 def check_failover(before: JobModel, fleet: Fleet) -> None:
     """What is lost starts where a copy is, if one is left; and the orders of preference say the same."""
     lost = before.containers.keys() - fleet.host_of.keys()
-    found, copies = choose_new_owners(before, processors=lost), holders(before)
-    for task, taker in found.with_copy.items():
+    found, copies, owner = choose_new_owners(before, lost), holders(before), actives(before)
+    for task, taker in found.items():
         assert taker in set(copies[task]) - lost
-    for task in found.without_copy:
+    for task in {task for task, processor in owner.items() if processor in lost} - found.keys():
         assert set(copies[task]) <= lost
     assert all(set(row) == set(copies[task]) for task, row in failover_order(before).items())
 

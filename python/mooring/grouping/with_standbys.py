@@ -74,6 +74,6 @@ def locations_of_copies(
     was_at = {name: previous.containers[id].location_id for id in gone for name in previous.containers[id].tasks}
     return {
         name: processor_locality[taker]
-        for name, taker in choose_new_owners(previous, processors=gone).with_copy.items()
+        for name, taker in choose_new_owners(previous, gone).items()
         if task_locality.get(name, was_at[name]) not in there
     }

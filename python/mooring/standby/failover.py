@@ -1,8 +1,8 @@
 """Failover: which processors run the tasks of lost processors.
 
-A task with a living copy starts at one of its copies. So only tasks without a living copy start cold. The survivors'
-load, their own actives and the tasks that they gain, is as even as the copies allow: the highest load is as low as
-possible. Tasks are counted, not weighed.
+A task with a living copy starts at one of its copies. A task without a living copy gets no new owner here. The load of
+a survivor is the number of its own actives and of the tasks that it gains. The loads are as even as the copies allow:
+the highest load is as low as possible. Tasks are counted, not weighed.
 
 Example: processor 0 is lost with tasks a and b. Copies of a are on 1 and 2, a copy of b is on 1. Then 1 gets b and 2
 gets a.
@@ -12,39 +12,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mooring.model import JobModel, LocationId, TaskMode, TaskName, named_location, natural_order
 from mooring.standby.chain import shortest_chain
-from mooring.standby.priority_queue import PriorityQueue
 
 
-@dataclass(frozen=True, slots=True)
-class NewOwners:
-    """The processors that get the tasks of lost processors.
+def choose_new_owners(model: JobModel, lost: Collection[str]) -> dict[TaskName, str]:
+    """Each task of the lost processors that has a living copy to the processor that gets the task.
 
-    `with_copy` maps a task to a processor that has a living copy of it. `without_copy` maps a task without a living
-    copy to a survivor at its last location, else to the survivor with the fewest tasks. It maps the task to None when
-    no processor survives.
+    `model` is the newest job model, with its standbys. Ids of processors that it does not have are ignored.
     """
-
-    with_copy: Mapping[TaskName, str]
-    without_copy: Mapping[TaskName, str | None]
-
-
-def choose_new_owners(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> NewOwners:
-    """The new owners after the loss of these processors, and of all processors at these locations.
-
-    `model` is the newest job model, with its standbys. Ids and locations that it does not have are ignored.
-    """
-    index = _Index(model)
-    lost = {
-        id
-        for id, container in model.containers.items()
-        if id in processors or (named_location(container.location_id) or "") in locations
-    }
-    new_owner = index.new_owners(lost)
-    return NewOwners(new_owner, index.cold_starts(lost, new_owner))
+    return _Index(model).new_owners(model.containers.keys() & lost)
 
 
 def failover_order(model: JobModel) -> dict[TaskName, tuple[str, ...]]:
@@ -80,12 +58,11 @@ def _processors_by_location(model: JobModel) -> list[set[str]]:
 class _Index:
     """The job model, indexed.
 
-    `locations` maps processor to location, `tasks` processor to its active tasks, `load` processor to their number, and
-    `holders` active task to the processors with a copy of it.
+    `tasks` maps processor to its active tasks, `load` processor to their number, and `holders` active task to the
+    processors with a copy of it.
     """
 
     def __init__(self, model: JobModel) -> None:
-        self.locations = {id: named_location(container.location_id) for id, container in model.containers.items()}
         self.tasks: dict[str, list[TaskName]] = {}
         self.holders: dict[TaskName, list[str]] = {}
         for id in sorted(model.containers, key=natural_order):
@@ -106,26 +83,6 @@ class _Index:
             if (living := [p for p in self.holders[task] if p not in lost])
         }
         return _spread(choices, self.load)
-
-    def cold_starts(self, lost: Collection[str], new_owner: Mapping[TaskName, str]) -> dict[TaskName, str | None]:
-        """Each other task of the lost processors to the processor that gets it; None when no processor survives."""
-        survivors = sorted((id for id in self.locations if id not in lost), key=natural_order)
-        load = Counter(new_owner.values())
-        load.update({id: self.load[id] for id in survivors})
-        by_load = PriorityQueue(range(len(survivors)), lambda n: (load[survivors[n]],))
-        without: dict[TaskName, str | None] = {}
-        for id in sorted(lost, key=natural_order):
-            location = self.locations[id]
-            near = [p for p in survivors if location and self.locations[p] == location]
-            for task in self.tasks[id]:
-                if task in new_owner:
-                    continue
-                first = survivors.index(min(near, key=load.__getitem__)) if near else by_load.first()
-                without[task] = None if first is None else survivors[first]
-                if first is not None:
-                    load[survivors[first]] += 1
-                    by_load.update(first)
-        return without
 
 
 def _spread(choices: Mapping[TaskName, Sequence[str]], load: Mapping[str, int]) -> dict[TaskName, str]:

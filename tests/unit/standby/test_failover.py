@@ -1,62 +1,41 @@
-"""Who takes over when processors or locations are lost."""
+"""Who takes over when processors are lost."""
 
 from collections import Counter
 
-from mooring.standby import NewOwners, choose_new_owners, failover_order
+from mooring.standby import choose_new_owners, failover_order
 from tests.unit.standby.builders import model
 
 LOCATIONS = {str(n): f"h{n}" for n in range(4)}
 
 
 def test_nothing_is_lost_nothing_is_taken_over():
-    assert choose_new_owners(model({"t": "0"}, {"t": ("1",)})) == NewOwners({}, {})
+    assert choose_new_owners(model({"t": "0"}, {"t": ("1",)}), lost=()) == {}
 
 
 def test_a_lost_task_goes_to_its_copy():
     plan = model({"t": "0", "u": "1"}, {"t": ("2",), "u": ("2",)})
-    assert choose_new_owners(plan, processors={"0"}) == NewOwners({"t": "2"}, {})
-
-
-def test_all_processors_of_a_lost_location_are_lost():
-    plan = model({"t": "0", "u": "1"}, {"t": ("2",), "u": ("2",)}, {"0": "a", "1": "a", "2": "b"})
-    assert choose_new_owners(plan, locations={"a"}) == NewOwners({"t": "2", "u": "2"}, {})
+    assert choose_new_owners(plan, {"0"}) == {"t": "2"}
 
 
 def test_a_copy_that_is_lost_too_is_no_help():
     plan = model({"t": "0", "u": "2"}, {"t": ("1",), "u": ("1",)})
-    assert choose_new_owners(plan, processors={"0", "1"}) == NewOwners({}, {"t": "2"})
-
-
-def test_without_a_copy_a_survivor_at_the_same_location_is_next():
-    locations = {"0": "a", "1": "b", "2": "a"}
-    plan = model({"t": "0", "u": "2", "v": "2"}, {}, locations)
-    assert choose_new_owners(plan, processors={"0"}).without_copy == {"t": "2"}
-
-
-def test_tasks_without_a_copy_go_to_the_least_loaded():
-    plan = model({"t": "0", "u": "0", "v": "1"}, {}, LOCATIONS)
-    assert choose_new_owners(plan, processors={"0"}).without_copy == {"t": "2", "u": "3"}
-
-
-def test_when_nobody_survives_nobody_takes_over():
-    plan = model({"t": "0"}, {"t": ("1",)}, {"0": "a", "1": "b"})
-    assert choose_new_owners(plan, processors={"0", "1"}) == NewOwners({}, {"t": None})
+    assert choose_new_owners(plan, {"0", "1"}) == {}
 
 
 def test_the_load_is_spread_over_the_copies():
     # Taking the first choice each time would leave t3 and t4 both on 1.
     copies = {"t1": ("1", "2"), "t2": ("2", "3"), "t3": ("1", "2"), "t4": ("1",)}
-    found = choose_new_owners(model(dict.fromkeys(copies, "0"), copies, LOCATIONS), processors={"0"})
-    assert sorted(Counter(found.with_copy.values()).values()) == [1, 1, 2]
+    found = choose_new_owners(model(dict.fromkeys(copies, "0"), copies, LOCATIONS), {"0"})
+    assert sorted(Counter(found.values()).values()) == [1, 1, 2]
 
 
 def test_what_survivors_have_already_counts():
     plan = model({"t": "0", "u": "1", "v": "1"}, {"t": ("1", "2")}, LOCATIONS)
-    assert choose_new_owners(plan, processors={"0"}).with_copy == {"t": "2"}
+    assert choose_new_owners(plan, {"0"}) == {"t": "2"}
 
 
-def test_ids_and_locations_that_are_not_known_are_ignored():
-    assert choose_new_owners(model({"t": "0"}), processors={"9"}, locations={"x", "", "ANY_HOST"}) == NewOwners({}, {})
+def test_ids_that_are_not_known_are_ignored():
+    assert choose_new_owners(model({"t": "0"}), {"9"}) == {}
 
 
 def test_the_order_of_preference_spreads_the_tasks_of_each_location():

@@ -63,7 +63,7 @@ def _new_owners(fleet: Fleet, published: Rows) -> dict[str, str]:
     """
     returning = {id for id, move in fleet.ongoing.moves.items() if move.is_switched and move.source in fleet.executors}
     lost = fleet.model.containers.keys() - fleet.executor_of.keys() - returning
-    new_owners: dict[str, str] = {str(task): id for task, id in choose_new_owners(fleet.model, lost).with_copy.items()}
+    new_owners: dict[str, str] = {str(task): id for task, id in choose_new_owners(fleet.model, lost).items()}
     in_use = executors_in_use(fleet, published)
     for id, executor in fleet.executor_of.items():
         for task in fleet.model.containers[id].tasks.values() if id in fleet.model.containers else ():
