@@ -16,7 +16,7 @@ from mooring.model import (
     named_location,
     standby_name,
 )
-from mooring.standby import Standbys, assign_standbys
+from mooring.standby import JobModelWithStandbys, assign_standbys
 
 PROCESSORS = ("2", "10", "01", "b-7", "b-30", "b-1")
 LOCATIONS = ("east", "west-1", "west-2", "north", "", "ANY_HOST")
@@ -46,13 +46,13 @@ class StandbyFleet:
     def previous(self) -> JobModel:
         return model_with({}, self.copies, self.old_locations)
 
-    def assign(self) -> Standbys:
+    def assign(self) -> JobModelWithStandbys:
         return self._assign(self.model, self.previous)
 
-    def again(self, found: Standbys) -> Standbys:
+    def again(self, found: JobModelWithStandbys) -> JobModelWithStandbys:
         return self._assign(found.model, found.model)
 
-    def _assign(self, model: JobModel, previous: JobModel) -> Standbys:
+    def _assign(self, model: JobModel, previous: JobModel) -> JobModelWithStandbys:
         return assign_standbys(
             model, self.factor, previous, self.zones, self.weights, self.may_hold, self.stopped, self.pinned
         )

@@ -11,7 +11,7 @@ import pytest
 
 from mooring.grouping import StandbyTaskNameGrouper, check_job_model
 from mooring.model import JobModel, TaskModel, TaskName
-from mooring.standby import Standbys, choose_new_owners, failover_order
+from mooring.standby import JobModelWithStandbys, choose_new_owners, failover_order
 from tests.property.standby_fleets import actives, holders
 from tests.seeds import seeds
 
@@ -80,12 +80,12 @@ class Fleet:
     def task_models(self) -> set[TaskModel]:
         return {TaskModel(TaskName(name)) for name in self.tasks}
 
-    def plan(self) -> Standbys:
+    def plan(self) -> JobModelWithStandbys:
         grouper = StandbyTaskNameGrouper(factor=self.factor, zones=self.zones())
         return grouper.group_with_report(self.task_models(), {}, self.host_of, self.model)
 
 
-def check_rules(fleet: Fleet, found: Standbys) -> None:
+def check_rules(fleet: Fleet, found: JobModelWithStandbys) -> None:
     """The placement rules once more, as one reads them: nothing of the checker or of the planner is used."""
     zones, missing = fleet.zones(), Counter(unplaced.task_name for unplaced in found.unplaced)
     owner, hosts = actives(found.model), set(fleet.zone_of)

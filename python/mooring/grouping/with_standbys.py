@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.host_aware import HostAwareGrouper
 from mooring.model import ContainerModel, JobModel, TaskModel, named_location
-from mooring.standby import Standbys, assign_standbys, choose_new_owners
+from mooring.standby import JobModelWithStandbys, assign_standbys, choose_new_owners
 
 
 class StandbyTaskNameGrouper(TaskNameGrouper):
@@ -49,7 +49,7 @@ class StandbyTaskNameGrouper(TaskNameGrouper):
         task_locality: Mapping[str, str],
         processor_locality: Mapping[str, str],
         previous: JobModel | None = None,
-    ) -> Standbys:
+    ) -> JobModelWithStandbys:
         """The result as a job model of all processors, with the standbys that could not be placed.
 
         Raises `InvalidGroupingError` when the other grouper or `assign_standbys` refuses the input.

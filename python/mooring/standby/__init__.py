@@ -2,12 +2,12 @@
 
 from mooring.standby.assign import MOST_REPLICAS, assign_standbys
 from mooring.standby.failover import choose_new_owners, failover_order
-from mooring.standby.result import SharedZone, Standbys, Unplaced
+from mooring.standby.result import JobModelWithStandbys, SharedZone, Unplaced
 
 __all__ = [
     "MOST_REPLICAS",
+    "JobModelWithStandbys",
     "SharedZone",
-    "Standbys",
     "Unplaced",
     "assign_standbys",
     "choose_new_owners",

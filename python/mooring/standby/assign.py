@@ -31,7 +31,7 @@ from mooring.standby.copy_plan import CopyPlan
 from mooring.standby.even import bring_home, even_out
 from mooring.standby.lightest import Lightest
 from mooring.standby.problem import Problem, problem_of
-from mooring.standby.result import Standbys, free_replicas, standbys_from
+from mooring.standby.result import JobModelWithStandbys, free_replicas, standbys_from
 from mooring.standby.weighted import even_out_weights
 
 NO_PINS: Final[Mapping[str, Mapping[int, str]]] = MappingProxyType({})
@@ -48,7 +48,7 @@ def assign_standbys(
     may_hold: Collection[str] | None = None,
     stopped: Collection[str] = (),
     pinned: Mapping[str, Mapping[int, str]] = NO_PINS,
-) -> Standbys:
+) -> JobModelWithStandbys:
     """The job model with `factor - 1` copies of each active task, by the rules of this module.
 
     Actives stay where they are. Standbys that `model` already has are replaced. The other arguments are:

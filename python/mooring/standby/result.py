@@ -28,8 +28,8 @@ class SharedZone:
 
 
 @dataclass(frozen=True, slots=True)
-class Standbys:
-    """A job model with its standbys, and what the user should know of them, both in natural order of the tasks.
+class JobModelWithStandbys:
+    """A job model with its standbys, and what the user should know of the standbys, in natural order of the tasks.
 
     `unplaced` are the copies that have no processor. `sharing_zone` is empty when no zones are known.
     """
@@ -55,10 +55,10 @@ def standbys_from(
     previous: JobModel | None,
     factor: int,
     zones: Mapping[str, str] | None,
-) -> Standbys:
+) -> JobModelWithStandbys:
     """The finished plan as a job model with reports. `replicas` are the replicas that each task may have."""
     numbered = _numbered(plan, replicas, previous)
-    return Standbys(
+    return JobModelWithStandbys(
         _with_standbys(model, plan, numbered),
         tuple(_unplaced(plan.problem, factor, numbered)),
         tuple(_sharing_zone(plan, zones)) if zones else (),

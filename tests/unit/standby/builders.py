@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mooring.model import JobModel
-from mooring.standby import Standbys, assign_standbys
+from mooring.standby import JobModelWithStandbys, assign_standbys
 from tests.property.standby_fleets import holders, model_with
 
 HOSTS = {"0": "a", "1": "b", "2": "c"}
@@ -25,11 +25,11 @@ def assign(
     before: Mapping[str, tuple[str, ...]] | None = None,
     old_locations: Mapping[str, str] | None = None,
     **known,
-) -> Standbys:
+) -> JobModelWithStandbys:
     """Assign copies; `before` is task to the processors that had one."""
     previous = None if before is None else model({}, before, old_locations or locations)
     return assign_standbys(model(active, {}, locations), factor, previous, **known)
 
 
-def copies_of(found: Standbys) -> dict[str, set[str]]:
+def copies_of(found: JobModelWithStandbys) -> dict[str, set[str]]:
     return {task: set(held) for task, held in holders(found.model).items()}

@@ -18,7 +18,7 @@ from mooring.agent.state.fleet_parts import StandbyReport
 from mooring.errors import InvalidGroupingError
 from mooring.grouping import GrouperChoice, check_standbys
 from mooring.model import ContainerModel, JobModel, TaskModel, natural_order
-from mooring.standby import Standbys, assign_standbys
+from mooring.standby import JobModelWithStandbys, assign_standbys
 
 Queries = Mapping[str, frozenset[TaskModel]]
 """The label of each query to its tasks."""
@@ -27,10 +27,10 @@ NOTHING_TO_WARM_UP: Final[Mapping[str, str]] = MappingProxyType({})
 """No task is to be warmed up at another processor."""
 
 
-def with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Standbys:
+def job_model_with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> JobModelWithStandbys:
     """The job model with its standbys assigned anew, and the standbys that have no place. See `assign_standbys`."""
     if fleet.settings.replication_factor == 1:
-        return Standbys(model)
+        return JobModelWithStandbys(model)
     return assign_standbys(
         model,
         fleet.settings.replication_factor,
@@ -46,7 +46,7 @@ def with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Stand
 def with_accepted(
     fleet: Fleet,
     queries: Queries,
-    planned: Standbys,
+    planned: JobModelWithStandbys,
     choice: GrouperChoice,
     tasks_to_warm_up: Mapping[str, str] = NOTHING_TO_WARM_UP,
 ) -> tuple[Fleet, list[str]]:
@@ -110,7 +110,7 @@ def weights_of(fleet: Fleet, choice: GrouperChoice) -> dict[str, int] | None:
     return fleet.state_bytes() or None if choice.by_bytes else None
 
 
-def _check(fleet: Fleet, queries: Queries, planned: Standbys, choice: GrouperChoice) -> None:
+def _check(fleet: Fleet, queries: Queries, planned: JobModelWithStandbys, choice: GrouperChoice) -> None:
     """Raise InvalidGroupingError when an active task is missing or doubled, or a standby breaks a promise."""
     tasks = [task for tasks in queries.values() for task in tasks]
     _check_each_is_active_once(planned.model, tasks)
@@ -135,7 +135,7 @@ def _check_each_is_active_once(model: JobModel, tasks: Collection[TaskModel]) ->
         raise InvalidGroupingError(f'task "{wrong}" is not active exactly once (the promise: each task exactly once)')
 
 
-def _warnings(fleet: Fleet, planned: Standbys) -> list[str]:
+def _warnings(fleet: Fleet, planned: JobModelWithStandbys) -> list[str]:
     """What the user should know of the planned standbys, unless the job model before had standbys of the same kind."""
     warnings = []
     if planned.unplaced and not fleet.standby_report.unplaced:

@@ -23,10 +23,10 @@ from dataclasses import replace
 from mooring.agent.planning.accepted_job_model import (
     NOTHING_TO_WARM_UP,
     Queries,
+    job_model_with_standbys,
     weights_of,
     with_accepted,
     with_job_model,
-    with_standbys,
     without_regrouping,
 )
 from mooring.agent.planning.copies import are_caught_up, cold_copies, tasks_still_cold, transfer_allowance_ms
@@ -97,7 +97,7 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     Also warnings for the user.
     """
     in_place = _in_place_job_model(fleet, queries)
-    unmoved = with_standbys(fleet, in_place, choice)
+    unmoved = job_model_with_standbys(fleet, in_place, choice)
     if fleet.settings.replication_factor > 1 and fleet.is_incomplete:
         return with_accepted(fleet, queries, unmoved, choice)
     preferred = (
@@ -112,7 +112,7 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     if wait_until_ms > now_ms and _must_wait(replace(fleet, tasks_to_warm_up=tasks_to_warm_up), unmoved.model, step):
         after, warnings = with_accepted(fleet, queries, unmoved, choice, tasks_to_warm_up)
         return replace(after, timers=replace(after.timers, even_out_by_ms=wait_until_ms)), warnings
-    after, warnings = with_accepted(fleet, queries, with_standbys(fleet, step.model, choice), choice)
+    after, warnings = with_accepted(fleet, queries, job_model_with_standbys(fleet, step.model, choice), choice)
     after = with_step_started(after, step, now_ms)
     if step.is_last:
         return after, warnings
@@ -149,7 +149,7 @@ def _with_actives_in_place(
     if fleet.settings.replication_factor == 1:
         return without_regrouping(fleet), []
     choice = _default_grouper(fleet)
-    planned = with_standbys(fleet, _in_place_job_model(fleet, queries), choice)
+    planned = job_model_with_standbys(fleet, _in_place_job_model(fleet, queries), choice)
     return with_accepted(fleet, queries, planned, choice, tasks_to_warm_up)
 
 
