@@ -167,8 +167,8 @@ def states_page() -> str:
         "|---|---|",
         *(f"| `{status.value}` | {meanings[status]} |" for status in StatusCode),
         "",
-        "From each phase that makes a plan, `FAILED` comes also when no plan keeps all rules (`no plan for it: …`).",
-        "Then the last plan stays.",
+        "From each phase that makes a job model, `FAILED` comes also when no job model keeps all promises",
+        "(`no plan for it: …`). Then the last plan stays.",
         "",
         "```text",
     ]

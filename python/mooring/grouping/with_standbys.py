@@ -11,7 +11,7 @@ from mooring.standby import JobModelWithStandbys, assign_standbys, choose_new_ow
 
 
 class StandbyTaskNameGrouper(TaskNameGrouper):
-    """Groups as another grouper does, and adds `factor - 1` standbys of each task; `mooring.standby` has the promises.
+    """Groups as another grouper does, and adds `factor - 1` standbys of each task by the rules of `mooring.standby`.
 
     For a task of a processor that is gone, the location of one of its copies counts as its last location. `zones` maps
     location to zone. `weights` maps task name to bytes of state; standbys are evened out by bytes.

@@ -63,7 +63,7 @@ class Happening(Enum):
     CAME_BACK = "another executor has taken its place"
     EMPTY = "no task and no copy is there any more"
     IN_FORCE = "the plan that has what was asked is in force"
-    NO_PLAN = "there is no plan that keeps its promises"
+    NO_JOB_MODEL = "no job model keeps all promises"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ TABLE: Final = (
     Row(P.SWITCHING, H.RAN_THERE, P.DONE, "the source is let go of"),
     Row(P.SWITCHING, H.DESTINATION_LOST, P.FAILED, "back at the source; if that is lost too, on any host"),
     Row(P.SWITCHING, H.EXPIRED, P.FAILED, "back at the source"),
-    Row(P.SWITCHING, H.NO_PLAN, P.FAILED, "the last plan stays in force"),
+    Row(P.SWITCHING, H.NO_JOB_MODEL, P.FAILED, "the last plan stays in force"),
     Row(P.SWITCHING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
     Row(P.AWAITING_COPIES, H.COVERED, P.RESTARTING, "the executor ends when no task runs on it"),
     Row(P.AWAITING_COPIES, H.EXPIRED, P.RESTARTING, "the executor ends all the same"),
@@ -119,7 +119,7 @@ TABLE: Final = (
     Row(P.CLOSING_COPIES, H.COPIES_GONE, P.RENEWING_COPIES, "the copies are made again where they were"),
     Row(P.CLOSING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are made again"),
     Row(P.RENEWING_COPIES, H.IN_FORCE, P.DONE, "nothing"),
-    Row(P.RENEWING_COPIES, H.NO_PLAN, P.FAILED, "the last plan stays in force"),
+    Row(P.RENEWING_COPIES, H.NO_JOB_MODEL, P.FAILED, "the last plan stays in force"),
     Row(P.RENEWING_COPIES, H.DESTINATION_LOST, P.FAILED, "the copies are where the plan has them"),
     Row(P.RENEWING_COPIES, H.EXPIRED, P.FAILED, "the copies are made all the same"),
     Row(P.RENEWING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),

@@ -12,6 +12,9 @@ and twice the time that the copy of the missing bytes takes. Example: processor 
 processor 1 joins. The balanced job model gives c and d to processor 1. First comes the in-place one, with which
 processor 1 makes copies of c and d. When these are warm, the balanced one follows. Large moves go in steps, a few
 processors at a time (`mooring.agent.planning.moves_in_steps`).
+
+A *promise* is a rule that each job model must keep. `mooring.grouping.check` and `mooring.grouping.check_standbys` have
+all promises.
 """
 
 from __future__ import annotations

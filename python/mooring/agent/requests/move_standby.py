@@ -121,7 +121,7 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
     held = copies_of_standby(fleet, standby)
     if not held:
         message = f"no task of processor {fleet.base_of(standby)} has a copy as standby {standby}"
-        return Outcome(Happening.NO_PLAN, message)
+        return Outcome(Happening.NO_JOB_MODEL, message)
     location = fleet.overrides.pinned_standbys.get(standby, "") if action.destination else ""
     elsewhere = sorted(
         (name for name, id in held.items() if location not in ("", fleet.locations[id])), key=natural_order
@@ -133,7 +133,7 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
         return Outcome(Happening.DESTINATION_LOST, message)
     if elsewhere:
         count = f"{len(elsewhere)} of {len(held)} copies can not be at {location}, as that of {elsewhere[0]}"
-        return Outcome(Happening.NO_PLAN, f"{count}: another one, or its zone, is in the way")
+        return Outcome(Happening.NO_JOB_MODEL, f"{count}: another one, or its zone, is in the way")
     may_lag = view.now_ms >= action.since_ms + CATCH_UP_MS
     cold = _cold_copies(fleet, held, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:

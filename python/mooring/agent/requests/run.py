@@ -138,7 +138,7 @@ def _advance(
         change = _change(fleet, before, action, outcome)
     except InvalidGroupingError as refused:
         # A job model that breaks a promise is not accepted: the present one stays until the next regrouping.
-        action = action if action.phase is Phase.FAILED else action.after(Happening.NO_PLAN, now_ms)
+        action = action if action.phase is Phase.FAILED else action.after(Happening.NO_JOB_MODEL, now_ms)
         change, message = Change(without_marks(fleet, action), action), f"no plan for it: {refused}"
     message = f"{message}: {change.note}" if change.note else message
     warnings = [LogLine(text) for text in change.warnings]

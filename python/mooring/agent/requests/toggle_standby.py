@@ -55,7 +55,7 @@ def _started(id: str, fleet: Fleet, copies: Copies) -> Outcome | None:
     lacks = [lack for lack in fleet.standby_report.unplaced if lack.task_name in tasks]
     if lacks:
         return Outcome(
-            Happening.NO_PLAN,
+            Happening.NO_JOB_MODEL,
             f"{len(lacks)} of {wanted} copies have no place, as that of {lacks[0].task_name}: {lacks[0].reason}; the"
             f" standbys of processor {id} are no longer stopped, and what is missing comes when there is a place",
         )
