@@ -98,8 +98,8 @@ def _advance_requests(state: AgentState, event: events.Event) -> tuple[AgentStat
 
 
 def _finish_requests(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
-    """Advance requests that waited for the plan that was just published. This step makes no plan."""
-    queue, fleet, orders = advanced(state.queue, state.fleet, _view(state, now_ms), may_plan=False)
+    """Advance requests that waited for the plan that was just published. This step makes no job model."""
+    queue, fleet, orders = advanced(state.queue, state.fleet, _view(state, now_ms), may_make_job_model=False)
     return replace(state, fleet=fleet, queue=queue), orders
 
 

@@ -8,7 +8,7 @@ rebind timeout. A processor that an operator has just moved is an exception: all
 it came from.
 
 A processor that got tasks this way may now have more tasks than others, and a batch takes as long as its fullest
-executor. The same plan therefore rebalances: see `mooring.agent.planning.rebalance_after_failover`.
+executor. The same job model therefore rebalances: see `mooring.agent.planning.rebalance_after_failover`.
 """
 
 from __future__ import annotations

@@ -41,17 +41,17 @@ _HANDLERS_OF_STANDBYS: Final[Mapping[Phase, PhaseHandler]] = {
 """The handlers of a request that moves or restarts a standby of a processor."""
 
 _OVER: Final = (Phase.DONE, Phase.FAILED)
-_PHASES_WITH_PLAN: Final = (Phase.SWITCHING, Phase.RENEWING_COPIES)
+_PHASES_WITH_JOB_MODEL: Final = (Phase.SWITCHING, Phase.RENEWING_COPIES)
 
 
 def advanced(
-    queue: RequestQueue, fleet: Fleet, view: View, may_plan: bool = True
+    queue: RequestQueue, fleet: Fleet, view: View, may_make_job_model: bool = True
 ) -> tuple[RequestQueue, Fleet, list[Order]]:
     """The queue and the fleet after each action has gone as far as it can now, and the orders for that.
 
-    One plan is made at most, none unless `may_plan`: between two plans the agent takes in events.
+    One job model is made at most, none unless `may_make_job_model`: between two job models the agent takes in events.
     """
-    progress = _Progress(queue, fleet, view, may_plan)
+    progress = _Progress(queue, fleet, view, may_make_job_model)
     while progress.serve_all():
         pass
     return progress.queue, progress.fleet, progress.orders
@@ -70,9 +70,9 @@ def may_advance(queue: RequestQueue, fleet: Fleet, view: View) -> bool:
 class _Progress:
     """The queue, the fleet and the orders while actions advance."""
 
-    def __init__(self, queue: RequestQueue, fleet: Fleet, view: View, may_plan: bool) -> None:
+    def __init__(self, queue: RequestQueue, fleet: Fleet, view: View, may_make_job_model: bool) -> None:
         self.queue, self.fleet, self.orders = queue, fleet, list[Order]()
-        self._view, self._may_plan = view, may_plan
+        self._view, self._may_make_job_model = view, may_make_job_model
         self._conflicts = Conflicts(fleet, queue.actions)
         self._served: list[Action] = []
 
@@ -85,19 +85,20 @@ class _Progress:
     def _serve(self, action: Action) -> bool:
         """Advance one action as far as it can go now; whether it did."""
         has_advanced = False
-        now: Action | None = action
-        while now is not None:
-            outcome = _outcome(self.queue, self.fleet, now, self._conflicts_now(), self._view)
-            needs_a_plan = outcome is not None and _needs_a_plan(now, outcome, self._view.now_ms)
-            if outcome is None or (needs_a_plan and not self._may_plan):
-                self._served.append(now)
-                self._conflicts.add(now)
+        current: Action | None = action
+        while current is not None:
+            outcome = _outcome(self.queue, self.fleet, current, self._conflicts_now(), self._view)
+            makes_job_model = outcome is not None and _makes_job_model(current, outcome, self._view.now_ms)
+            if outcome is None or (makes_job_model and not self._may_make_job_model):
+                self._served.append(current)
+                self._conflicts.add(current)
                 break
-            has_advanced, self._may_plan = True, self._may_plan and not needs_a_plan
-            now = now if now.is_under_way else self._conflicts.with_scope(now)
-            self.queue, self.fleet, orders = _advance(self.queue, self.fleet, now, outcome, self._view.now_ms)
+            has_advanced = True
+            self._may_make_job_model = self._may_make_job_model and not makes_job_model
+            current = current if current.is_under_way else self._conflicts.with_scope(current)
+            self.queue, self.fleet, orders = _advance(self.queue, self.fleet, current, outcome, self._view.now_ms)
             self.orders += orders
-            now = self.queue.action(action.request.uuid)
+            current = self.queue.action(action.request.uuid)
         return has_advanced
 
     def _conflicts_now(self) -> Conflicts:
@@ -123,9 +124,10 @@ def _handler(fleet: Fleet, action: Action, phase: Phase) -> PhaseHandler:
     return (_HANDLERS_OF_STANDBYS if action.is_of_a_standby(fleet) else _HANDLERS)[phase]
 
 
-def _needs_a_plan(action: Action, outcome: Outcome, now_ms: int) -> bool:
+def _makes_job_model(action: Action, outcome: Outcome, now_ms: int) -> bool:
+    """Whether the step that follows from this outcome makes a job model."""
     after = action.after(outcome.happening, now_ms).phase
-    return after in _PHASES_WITH_PLAN or (action.phase is Phase.SWITCHING and after is Phase.FAILED)
+    return after in _PHASES_WITH_JOB_MODEL or (action.phase is Phase.SWITCHING and after is Phase.FAILED)
 
 
 def _advance(
