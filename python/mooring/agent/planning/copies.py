@@ -81,7 +81,10 @@ def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) ->
 
 
 def all_warm(fleet: Fleet) -> bool:
-    """Whether every copy that can be made is warm; here a failed update does not count."""
+    """Whether every copy that can be made is warm.
+
+    Here only the lag decides: also a copy whose last update failed may be one version behind.
+    """
     partition_of = fleet.partition_of_task()
     return all(
         copy is not None and copy.lag_versions <= MOST_LAG_VERSIONS

@@ -3,12 +3,12 @@
 The functions are pure. The JVM acts first: it runs each task of a lost executor on the next living executor of the
 task's row. The job model then follows. The task becomes active on the processor that runs it, and the standby of the
 task on that processor is removed. Later a new executor of the lost processor gets tasks again. The agent first waits
-until their files are warm there, for a limited time. A task without a copy stays with the lost processor until the
-rebind timeout. A processor that an operator has just moved is an exception: all its tasks return to the executor that
-it came from.
+until the tasks have warm copies on that executor, for a limited time. A task without a copy stays with the lost
+processor until the rebind timeout. A processor that an operator has just moved is an exception: all its tasks return to
+the executor that it came from.
 
-A processor that got tasks this way may now have more tasks than others, and a batch takes as long as its fullest
-executor. The same job model therefore rebalances: see `mooring.agent.planning.rebalance_after_failover`.
+A processor that got tasks this way may now have more tasks than others, and a batch takes as long as the executor with
+the most tasks needs. The same job model therefore rebalances: see `mooring.agent.planning.rebalance_after_failover`.
 """
 
 from __future__ import annotations

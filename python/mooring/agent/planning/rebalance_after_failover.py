@@ -2,7 +2,8 @@
 
 The functions are pure. In an exchange, a task becomes active where its standby was, and a standby stays where the
 active was. So at most the newest changelog is fetched, and each task keeps its number of copies. The exchanges even
-out the number of each query's tasks on each executor, because a batch takes as long as its fullest executor.
+out the number of each query's tasks on each executor, because a batch takes as long as the executor with the most
+tasks needs.
 
 Example: executor 1 has 6 tasks of a query after a failover, and executor 2 has 4. Executor 2 has a warm copy of task t
 of executor 1. Task t becomes active on executor 2, executor 1 keeps a copy of it, and both have 5 tasks.
