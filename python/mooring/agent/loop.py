@@ -113,7 +113,7 @@ class Agent:
         self._application: events.ApplicationStarted | None = None
         self._opened: RecordsWriter | None = None
         self._records: RecordsWriter | None = None
-        """The same as `_opened`, from the first query that was planned."""
+        """`_opened`, once a query was planned; None before."""
         self._read_early: Remembered | None = None
         """Records that were read for the status of a drain, before the first query was planned."""
         self._status_at_ms = -math.inf

@@ -28,7 +28,10 @@ barrier that times out is followed by another one, and the plan is made late alr
 
 
 def with_plan_published(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
-    """The state after the plan, the job model and the task locations are handed out, and the orders for it."""
+    """The state after the changed plan, job model and task locations are given out, and the orders for that.
+
+    A plan that waits at the barrier is not given out yet.
+    """
     state, orders = _through_the_barrier(state, now_ms)
     fleet = state.fleet
     if fleet.model.version != state.saved_version and fleet.model.containers:

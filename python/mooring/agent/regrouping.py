@@ -36,7 +36,10 @@ def with_step_settled(fleet: Fleet, now_ms: int) -> Fleet:
 
 
 def with_regrouping_for_drained_hosts(before: Fleet, fleet: Fleet, now_ms: int) -> Fleet:
-    """With a regrouping due, when this event has opened a place for tasks of drained hosts. No task moves yet."""
+    """With a regrouping due when tasks are to leave drained hosts, and the open locations differ from those `before`.
+
+    No task moves yet.
+    """
     is_asked = fleet.timers.regroup_at_ms is not None or fleet.timers.even_out_by_ms is not None
     if is_asked or not fleet.is_to_be_emptied or before.open_locations == fleet.open_locations:
         return fleet

@@ -21,8 +21,8 @@ _LAST_RUN: Final = "last run's "
 def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
     """The fleet with the new executor bound to a processor that waits at its location, else to a new processor.
 
-    A new processor asks for a regrouping. With standbys, a processor that waited asks for a regrouping as well once a
-    query runs, because its tasks and copies are elsewhere by then.
+    A regrouping is asked for when the processor is new. With standbys it is also asked for when a processor has waited
+    and a query runs, because the processor's tasks and copies are elsewhere by then.
     """
     waiting = _waiting_at(fleet, executor.location) or _on_a_restarting_executor_at(fleet, executor.location)
     if not waiting:

@@ -1,6 +1,6 @@
 """Large moves go in steps: in each step a few processors receive tasks, and the next step waits until those run.
 
-The functions are pure. Only tasks that a living processor runs are held back for a later step. Tasks that have never
+The functions are pure. Only tasks of a processor with an executor are held back for a later step. Tasks that have never
 run, and tasks whose processor has no executor, move in the first step: nothing of them is running.
 
 Example: processors 3, 4 and 5 join, and the balanced job model gives tasks to each of them. With `most_receivers` 1

@@ -75,7 +75,8 @@ class PlanBarrier:
             return self
         since = self.barrier.awaited_since_ms
         missing = self.barrier.awaits(self.known, living)
-        state = next_barrier_state(missing, (), max((now_ms - since[id] for id in missing), default=0), timeout_ms)
+        waited_ms = max((now_ms - since[id] for id in missing), default=0)
+        state = next_barrier_state(expected=missing, joined=(), waited_ms=waited_ms, timeout_ms=timeout_ms)
         late = frozenset(id for id in missing if now_ms - since[id] >= timeout_ms)
         return replace(self, barrier=replace(self.barrier, state=state), given_up=self.given_up | late)
 
