@@ -24,9 +24,9 @@ class _Concerned:
 
     def __init__(self) -> None:
         self.processors: set[str] = set()
-        self.copies: set[str] = set()
+        self.sharing: set[str] = set()
         """The processors that share tasks with `processors`, as active and copy. Not for requests about standbys."""
-        self.copies_of_standbys: set[str] = set()
+        self.sharing_of_standby_requests: set[str] = set()
         """The same for requests that start or stop standbys. Such a request changes only its own processor's copies."""
         self.hosts: dict[str, set[Phase]] = {}
 
@@ -45,8 +45,12 @@ class Conflicts:
         for id, processor in fleet.processors.items():
             self._on_executor.setdefault(processor.last_executor, set()).add(id)
         self._sharing = _sharing(fleet)
-        self._ahead, self._of_saved_progress, self._waiting = _Concerned(), _Concerned(), _Concerned()
-        """What requests are about that are under way, that an earlier agent had begun, and that wait and were added."""
+        self._ahead = _Concerned()
+        """Of the requests that are under way, and of the added ones that an earlier agent had begun."""
+        self._of_saved_progress = _Concerned()
+        """Of all requests that an earlier agent had begun, and that are not under way with this agent yet."""
+        self._waiting = _Concerned()
+        """Of the added requests that wait, and that no agent has begun."""
         self._busy: set[str] = set()
         for action in actions:
             if action.is_under_way:
@@ -61,17 +65,17 @@ class Conflicts:
         return fleet.model is self._fleet.model and fleet.processors is self._fleet.processors
 
     def add(self, action: Action) -> None:
-        """Add a request for which requests that are looked up later may have to wait.
-
-        A request that an earlier agent had begun does not wait for a request that no agent had begun.
-        """
+        """Add a request for which requests that are looked up later may have to wait."""
         has_begun = action.is_under_way or action.saved_progress is not None
         self._put(self._ahead if has_begun else self._waiting, action)
         if action.is_under_way:
             self._busy |= {action.source, action.destination} - {""}
 
     def must_wait(self, action: Action) -> bool:
-        """Whether a request that must not run at the same time comes first; `action` waits, and was not added."""
+        """Whether a request that must not run at the same time comes first; `action` waits, and was not added.
+
+        A request that an earlier agent had begun does not wait for a request that no agent had begun.
+        """
         others = (
             (self._ahead,)
             if action.saved_progress is not None
@@ -80,7 +84,7 @@ class Conflicts:
         return any(self._waits_for(concerned, action) for concerned in others)
 
     def with_scope(self, action: Action) -> Action:
-        """The action with the processors that it is about now: the fleet may be another while it is under way."""
+        """The action with the processors that it is about now: the fleet may change while the request is under way."""
         if action.request.host_action is not None:
             return action
         processors = self._processors(action)
@@ -97,8 +101,9 @@ class Conflicts:
             return
         processors = self._processors(action)
         concerned.processors |= processors | action.processors
-        copies = concerned.copies if action.request.standby is None else concerned.copies_of_standbys
-        copies |= action.sharing | self._sharing_with(processors)
+        is_of_standbys = action.request.standby is not None
+        sharing = concerned.sharing_of_standby_requests if is_of_standbys else concerned.sharing
+        sharing |= action.sharing | self._sharing_with(processors)
 
     def _sharing_with(self, processors: Iterable[str]) -> frozenset[str]:
         """Those that hold copies of these processors' tasks, and those whose tasks have copies on these processors."""
@@ -110,9 +115,9 @@ class Conflicts:
             opens = action.request.host_action is HostAction.OPEN
             return bool(phases - {Phase.EMPTYING} if opens else phases)
         processors = self._processors(action)
-        if processors & (concerned.processors | concerned.copies):
+        if processors & (concerned.processors | concerned.sharing):
             return True
-        return action.request.standby is None and bool(processors & concerned.copies_of_standbys)
+        return action.request.standby is None and bool(processors & concerned.sharing_of_standby_requests)
 
     def _processors(self, action: Action) -> set[str]:
         """The processor of the request, and for a restart every other one on the executor that ends."""
