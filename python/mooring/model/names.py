@@ -9,7 +9,9 @@ _NUMBER = re.compile("[0-9]+")
 class TaskName(str):
     """The name of a task: one state partition of one query, such as `clicks/Partition 3`.
 
-    It is a subclass of `str`, so it can be looked up in mappings with text keys. Code never parses it.
+    It is a subclass of `str`, so it can be looked up in mappings with text keys. No code takes the query or the
+    partition from the name alone: `agent.requests.move.tasks_of` splits names, and compares what it finds with the
+    query's own names.
     """
 
     __slots__ = ()

@@ -151,6 +151,7 @@ def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
         action = replace(action, version=fleet.model.version)
         return Change(_with_move(fleet, action, is_switched=True), action)
     carrier = fleet.processors[action.request.processor_id].executor
+    # While the copies warmed up, the processor may have got another executor.
     action = action if carrier in (None, action.destination) else replace(action, source=str(carrier))
     fleet, warnings = _switched_now(fleet, action)
     return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
@@ -223,7 +224,8 @@ def _with_move(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet
 def _switched_now(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
     """The fleet with a job model that has the processor at the destination, and warnings for the user.
 
-    InvalidGroupingError when the job model breaks a promise.
+    A regrouping is asked for when the processor's tasks run at their copies now, and when the processor has no tasks:
+    only a regrouping gives it tasks. InvalidGroupingError when the job model breaks a promise.
     """
     id = action.request.processor_id
     runs_at_copies = fleet.settings.replication_factor > 1 and fleet.processors[id].executor is None
