@@ -29,8 +29,10 @@ from mooring.spark.delta import DeltaTables
 from mooring.spark.hadoop_tree import HadoopFileTree, open_tree
 
 LAST_WRITES_SECONDS = 1.5
-_RECORDS: Final = "records"  # the name under which the driver keeps the store's address for the next agent
 """How long the agent writes at its end, in seconds. The driver waits longer for that end."""
+
+_RECORDS: Final = "records"
+"""The name under which the driver keeps the store's address for the next agent."""
 
 
 class JobElection(Election, Protocol):
@@ -122,15 +124,15 @@ class AgentResources:
     def _stand(self, starting: events.DriverStarting, settings: Settings) -> JobElection:
         """A candidate for this driver, in the store that the drivers of the job share."""
         place, options = settings.metadata or "", settings.metadata_options
-        name, legacy = f"{starting.name} on {starting.driver_host}", self._bridge.from_earlier_agent(ELECTION)
-        warn = self._warn
+        name, warn = f"{starting.name} on {starting.driver_host}", self._warn
+        kept_by_earlier_agent = self._bridge.from_earlier_agent(ELECTION)
         if _scheme(place) == "kafka":
             from mooring.agent.election.kafka import KafkaElection
 
-            return KafkaElection(place, options, name, legacy, warn)
+            return KafkaElection(place, options, name, kept_by_earlier_agent, warn)
         from mooring.agent.election.zookeeper import ZkElection
 
-        return ZkElection(place, options, starting.name, name, legacy, warn)
+        return ZkElection(place, options, starting.name, name, kept_by_earlier_agent, warn)
 
     def _warn(self, message: str) -> None:
         """Log a warning. It does not fail, as threads of stores and elections must continue."""
