@@ -48,8 +48,8 @@ COLUMNS: Final = {
 `kind` is `commit` or `snapshot`. `base` is the id of the version that this version builds on. `bytes` is the size of
 the store's SST files. `keys` is null where keys are not counted. `host` is where the version was committed, or where
 the snapshot was uploaded. `standby_hosts` are the locations that held a copy of any version when the row was written.
-`line` is how often the query had gone back to an earlier batch when the row was written. Times are milliseconds since
-the epoch, checksums are CRC32C.
+`line` is how often the query had gone back to an earlier batch when the row was written; it is no line of Spark. Times
+are milliseconds since the epoch, checksums are CRC32C.
 """
 
 TABLE_PARTITION_COLUMN: Final = "hundred"
@@ -112,7 +112,8 @@ class ReportBook:
     def add(self, report: Mapping[str, Any]) -> None:
         """Add one report.
 
-        Reports of abandoned tasks never become rows. They go when there are more than `_MOST_WAITING`, oldest first.
+        Reports of abandoned tasks never become rows. The oldest reports are removed when there are more than
+        `_MOST_WAITING`.
         """
         known = self.commits if report["report"] == "version-committed" else self.snapshots
         known[report["id"]] = report
@@ -125,8 +126,9 @@ class ReportBook:
         common_columns: Mapping[str, Any],
         copies: LocationsOfCopies,
     ) -> list[CatalogueRow]:
-        """The rows of these batches, in order, and the rows of their snapshots and of the last batches before them.
+        """A row for each version in these batches, in order, and then a row for each reported snapshot.
 
+        The snapshots are those of versions in these batches, and in the last `_BATCHES_KNOWN` batches before them.
         `common_columns` are the same in every row. `copies` are the locations that hold a copy of a partition now.
         """
         found = []

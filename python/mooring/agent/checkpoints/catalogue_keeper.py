@@ -246,7 +246,8 @@ class CatalogueKeeper:
     def _read_reached(self, query: str, table: str, checkpoint: str) -> Reached:
         """How far the table reaches. Rows of undone batches are removed from the table first.
 
-        A batch was undone if the commit log has other ids for partition 0 than its rows have.
+        A batch was undone if the commit log has other ids for partition 0 than its rows have. The table reaches up to
+        the newest batch that was not undone.
         """
         of_query = f"query = '{query}'"
         extent = self._read_extent(table, of_query)
@@ -265,9 +266,10 @@ class CatalogueKeeper:
                 listed.setdefault(int(row["batch"]), set()).add(str(row["id"]))
         in_both = sorted(set(listed) & set(logged), reverse=True)
         ids = ((batch, self._ids(checkpoint, logged[batch])) for batch in in_both)
-        # A batch without ids in the log can not be compared, and counts as not undone.
-        not_undone = (batch for batch, in_log in ids if not in_log or listed[batch] <= in_log)
-        last = next(not_undone, min(newest, oldest - 1))
+        # A batch without ids in the log can not be compared, and counts as valid.
+        valid = (batch for batch, in_log in ids if not in_log or listed[batch] <= in_log)
+        # Where no batch in the log is valid, the rows that are older than the log's oldest entry still are.
+        last = next(valid, min(newest, oldest - 1))
         if last == newest:
             return Reached(newest, times_gone_back, has_table=True)
         since = f"{TABLE_PARTITION_COLUMN} >= {(last + 1) // BATCHES_IN_PARTITION} AND batch > {last}"
