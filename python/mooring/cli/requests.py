@@ -21,7 +21,8 @@ from mooring.settings.notation import format_duration
 def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
     """Write a request, and with `--wait` show its progress until its end. `what` is the request in words.
 
-    BadUsage when the request makes no sense, CommandFailed when it failed, CommandTimedOut when it takes longer.
+    BadUsage when the request makes no sense, CommandFailed when it failed, CommandTimedOut when it takes longer
+    than `--timeout`.
     """
     timeout_ms: int = arguments.timeout
     records = CommandRecords.named_by(arguments)

@@ -60,7 +60,7 @@ class Happening(Enum):
     SOURCE_LOST = "the source is lost"
     DESTINATION_LOST = "the destination is lost"
     RAN_THERE = "a batch of each query has run there, or none runs"
-    CAME_BACK = "another executor has taken its place"
+    REPLACED = "another executor has taken its place"
     EMPTY = "no task and no copy is there any more"
     IN_FORCE = "the plan that has what was asked is in force"
     NO_JOB_MODEL = "no job model keeps all promises"
@@ -82,7 +82,7 @@ TABLE: Final = (
     Row(P.CREATED, H.CAN_BE_DONE, P.WAITING, "it waits for its turn"),
     Row(P.WAITING, H.TURN_TO_MOVE, P.RESERVING, "an executor at the destination is looked for"),
     Row(P.WAITING, H.TURN_TO_RESTART, P.RESTARTING, "the executor ends when no task runs on it"),
-    Row(P.WAITING, H.TURN_TO_AWAIT_COPIES, P.AWAITING_COPIES, "the executor works on until they are"),
+    Row(P.WAITING, H.TURN_TO_AWAIT_COPIES, P.AWAITING_COPIES, "the executor works on until the copies are warm"),
     Row(P.WAITING, H.TURN_TO_RESTART_COPIES, P.CLOSING_COPIES, "the copies are let go of"),
     Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned again"),
     Row(P.WAITING, H.TURN_TO_DRAIN, P.EMPTYING, "tasks and copies leave the host, warm, and none come"),
@@ -108,7 +108,7 @@ TABLE: Final = (
     Row(P.AWAITING_COPIES, H.EXPIRED, P.RESTARTING, "the executor ends all the same"),
     Row(P.AWAITING_COPIES, H.SOURCE_LOST, P.RESTARTING, "another executor is waited for"),
     Row(P.AWAITING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
-    Row(P.RESTARTING, H.CAME_BACK, P.DONE, "nothing"),
+    Row(P.RESTARTING, H.REPLACED, P.DONE, "nothing"),
     Row(
         P.RESTARTING,
         H.EXPIRED,

@@ -68,15 +68,15 @@ def accept_requests(
     )
     reading = _Reading(queue, fleet, messages, now_ms)
     for request in sorted(messages.requests.values(), key=order_key):
-        reading.handle(request, refusal(fleet, request))
+        reading.take_in(request, refusal(fleet, request))
     for malformed in messages.malformed.values():
-        reading.handle(malformed.request, malformed.reason)
+        reading.take_in(malformed.request, malformed.reason)
     queue = reading.queue.with_accepted(reading.accepted, reading.seen)
     return queue, [*reading.orders, *_remove_old_responses(fleet, messages, now_ms)]
 
 
 class _Reading:
-    """One reading of the store: the queue, the orders and the accepted actions after each request that is handled."""
+    """One reading of the store: the queue, the orders and the accepted actions after each request that is taken in."""
 
     def __init__(self, queue: RequestQueue, fleet: Fleet, messages: StoredMessages, now_ms: int) -> None:
         self.queue, self._fleet, self._messages, self._now_ms = queue, fleet, messages, now_ms
@@ -85,8 +85,8 @@ class _Reading:
         self.seen = dict(queue.seen)
         self._in_queue = {action.request.uuid for action in queue.actions}
 
-    def handle(self, request: ContainerPlacementRequestMessage, refused: str | None) -> None:
-        """Handle one request; `refused` says why it can not be done, None when it can."""
+    def take_in(self, request: ContainerPlacementRequestMessage, refused: str | None) -> None:
+        """Accept, refuse or remove one request; `refused` says why it can not be done, None when it can."""
         response = self._messages.responses.get(request.uuid)
         final_answer = self.queue.answered_requests.get(str(request.uuid))
         if request.deployment_id not in ("", self._fleet.application.id):

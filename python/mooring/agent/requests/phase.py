@@ -87,8 +87,9 @@ class PhaseHandler:
     """One phase of a request.
 
     `outcome` returns what has ended the phase, None while it goes on. `enter` does what the begin of the phase asks
-    for: its action is in the phase already, and its outcome is that of the phase before. `fail` undoes what a request
-    that fails in this phase leaves. `enter` and `fail` raise InvalidGroupingError where the job model breaks a promise.
+    for: the action that it gets is in the phase already, the outcome that it gets is that of the phase before. `fail`
+    undoes what a request that fails in this phase leaves. `enter` and `fail` raise InvalidGroupingError where the job
+    model breaks a promise.
     """
 
     outcome: Callable[[RequestQueue, Fleet, Action, View], Outcome | None]

@@ -189,7 +189,7 @@ def _restarted(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
         where = f"processor {id} is on executor {carrier} at {fleet.processors[id].location}"
         if waited_ms > wait_ms:
             return Outcome(Happening.EXPIRED, f"{where}, but was not within {wait_ms} ms")
-        return Outcome(Happening.CAME_BACK, where, destination=carrier)
+        return Outcome(Happening.REPLACED, where, destination=carrier)
     if carrier is not None and action.is_given_up:
         tried_ms = _most_idle_wait_ms(action)
         return Outcome(Happening.EXPIRED, f"executor {carrier} could not be ended within {tried_ms} ms: it runs on")

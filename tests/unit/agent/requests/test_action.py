@@ -27,7 +27,7 @@ def test_a_phase_follows_the_transition_table_and_remembers_the_phases_before_it
 
 def test_an_illegal_transition_tells_the_story_of_the_request() -> None:
     with pytest.raises(InvalidTransitionError) as illegal:
-        warming_up().after(Happening.CAME_BACK, 400)
+        warming_up().after(Happening.REPLACED, 400)
     assert str(illegal.value) == (
         "a request that is warming up can not go on after: another executor has taken its place; "
         f"request {UUID(int=7)} (place processor 4 on host-b):"
