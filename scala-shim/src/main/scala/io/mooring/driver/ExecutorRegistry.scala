@@ -10,28 +10,31 @@ import io.mooring.common.Location
  * Spark's listener thread and RPC threads call it. Events: ExecutorRegistered, ExecutorLost; PlanPickedUp by the bridge.
  */
 final class ExecutorRegistry(bridge: Bridge) {
-  private val added = scala.collection.mutable.Map[String, (String, Int)]() // executor -> host, cores
-  private val located = scala.collection.mutable.Map[String, (String, String)]() // executor -> location, zone
+  private val hostAndCores = scala.collection.mutable.Map[String, (String, Int)]() // of the executors that Spark has added
+  private val locationAndZone = scala.collection.mutable.Map[String, (String, String)]() // of the executors that have reported theirs
   private val versions = scala.collection.mutable.Map[String, Long]() // executor -> the version of the job model that it has reported last
 
   def added(executor: String, host: String, cores: Int): Unit = synchronized {
-    added(executor) = (host, cores)
+    hostAndCores(executor) = (host, cores)
     tell(executor)
   }
 
   def located(executor: String, location: String, zone: String): Unit = synchronized {
-    located(executor) = (location, zone)
+    locationAndZone(executor) = (location, zone)
     tell(executor)
   }
 
-  /** The executor has taken up this version. A report that comes after the executor's removal is dropped: no event would end it. */
+  /**
+   * The executor has taken up this version. A report that comes after the executor's removal is dropped: only `removed` takes such an event
+   * out of the bridge, which would else give the event to every later agent.
+   */
   def pickedUp(executor: String, version: Long): Unit = synchronized {
-    if (added.contains(executor) && !versions.put(executor, version).contains(version)) bridge.pickedUp(executor, version)
+    if (hostAndCores.contains(executor) && !versions.put(executor, version).contains(version)) bridge.pickedUp(executor, version)
   }
 
   def removed(executor: String, reason: String): Unit = synchronized {
-    added.remove(executor)
-    located.remove(executor)
+    hostAndCores.remove(executor)
+    locationAndZone.remove(executor)
     versions.remove(executor)
     bridge.over(s"executor $executor")
     bridge.over(s"version of $executor")
@@ -39,7 +42,7 @@ final class ExecutorRegistry(bridge: Bridge) {
   }
 
   private def tell(executor: String): Unit =
-    for ((host, cores) <- added.get(executor); (location, zone) <- located.get(executor)) {
+    for ((host, cores) <- hostAndCores.get(executor); (location, zone) <- locationAndZone.get(executor)) {
       val place = if (location.isEmpty) host else location.replace(Location.Host, host)
       bridge.tell(Map("event" -> "ExecutorRegistered", "executor" -> executor, "host" -> host, "location" -> place,
         "zone" -> zone, "cores" -> cores), about = Some(s"executor $executor"))
