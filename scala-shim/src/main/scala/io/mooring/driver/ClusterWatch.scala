@@ -96,8 +96,9 @@ final class ClusterWatch(
    * redirection. Called again and again.
    *
    * It redirects tasks of executors that are leaving, which may still work, and of executors whose removal `onExecutorRemoved` has
-   * handled. A lost executor is neither of these until then. Its tasks must not be redirected before: `onExecutorRemoved` first waits
-   * until Spark has noted the lost shuffle files (`awaitLossNoted`).
+   * handled. An executor that is lost and not handled yet is neither of these: this method must not come before the wait for Spark's note of
+   * the lost shuffle files (`awaitLossNoted`). Other redirections may come before that wait: `lost` where Spark would start the tasks
+   * anywhere, and `Driver.onSilence`. `StuckTasks` kills tasks that then wait for lost files.
    */
   def redirectLateTasks(): Unit = {
     def isLeavingOrRemoved(executor: String) = table.isLeaving(executor) || removedIds.contains(executor)

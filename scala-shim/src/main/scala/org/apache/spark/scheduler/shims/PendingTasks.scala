@@ -12,10 +12,13 @@ import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 import org.apache.spark.shims.{Capability, SparkInternals}
 
 /**
- * The tasks of running stages that Spark has not started yet, or will start again. Called by threads of the driver plugin and, where
- * said, with the scheduler's lock. Depends on `TaskSetManager.pendingTasks`, `Task.preferredLocs`, `MapOutputTrackerMaster` and
- * `DAGScheduler.stageIdToStage` in Spark 4.2. Without these, tasks of a lost executor wait twice for `spark.locality.wait`: first
- * `.process`, then `.node`.
+ * The tasks of running stages that Spark has not started yet, or will start again.
+ *
+ * Threads: a redirection at `AtLoss` is called with the scheduler's lock, one that is `Immediate` without it. Threads of the driver plugin,
+ * Spark's listener threads and RPC threads call the other methods, without that lock.
+ *
+ * Depends on `TaskSetManager.pendingTasks`, `Task.preferredLocs`, `MapOutputTrackerMaster` and `DAGScheduler.stageIdToStage` in Spark 4.2.
+ * Without these, tasks of a lost executor wait twice for `spark.locality.wait`: first `.process`, then `.node`.
  */
 object PendingTasks {
   /** When a redirection happens, which decides how it is done. */
@@ -68,7 +71,7 @@ object PendingTasks {
       stage.tasks(task).preferredLocations.collectFirst { case at: ExecutorCacheTaskLocation if at.executorId == executor => at.host }
     val toRedirect = for {
       (wanted, waiting) <- pending.forExecutor.toSeq
-      // Spark removes all other tasks from the list later.
+      // Tasks that run, or have ended well, are in this list until Spark comes across them.
       task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task)
       if mustLeave(wanted) || !Withholding.mayRun(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
     } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Withholding.mayRun(stage, task, id, host) })
