@@ -84,9 +84,9 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** The event with this subject is not true any more. Later agents do not get it. */
   def over(about: String): Unit = { lasting.remove(about); () }
 
-  /** A new agent begins. Returns all events that are still true, as a JSON array. Deletes the queue of events. */
+  /** A new agent begins. Returns all events that are still true, as a JSON array. Empties the queue of events. */
   def hello(): String = {
-    called()
+    noteHeartbeat()
     greeted = true
     queued.clear()
     operations.tellNewAgent()
@@ -210,7 +210,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   private[agent] def agentLaunched(): Unit = {
     greeted = false
-    called()
+    noteHeartbeat()
   }
 
   /**
@@ -220,13 +220,13 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   def secondsSinceLastCall: Long =
     if (callsUnderWay.get > 0) 0 else TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastCall.get)
 
-  private def called(): Unit = lastCall.set(System.nanoTime())
+  private def noteHeartbeat(): Unit = lastCall.set(System.nanoTime())
 
   private def serving[T](body: => T): T = {
     callsUnderWay.incrementAndGet()
     try body
     finally {
-      called()
+      noteHeartbeat()
       callsUnderWay.decrementAndGet()
     }
   }

@@ -132,8 +132,8 @@ final class ClusterWatch(
   private def mustLeave(executor: String): Boolean =
     if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
 
-  private def redirect(moment: PendingTasks.Moment, isToBeLeft: String => Boolean): Unit = {
-    PendingTasks.redirect(context, isToBeLeft, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
+  private def redirect(moment: PendingTasks.Moment, mustLeave: String => Boolean): Unit = {
+    PendingTasks.redirect(context, mustLeave, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
       PlacedStages.setRedirected(stage, partition, executor, table)
     }
     ()

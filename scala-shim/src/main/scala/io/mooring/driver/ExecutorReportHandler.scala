@@ -51,7 +51,7 @@ final class ExecutorReportHandler(
     // An executor that is leaving or lost is not waited for any more.
     if (known >= 0 && table.isAlive(executor)) executors.pickedUp(executor, known)
     val again = askAgainInMs(known)
-    liveness.foreach(_.hasAsked(executor, again))
+    liveness.foreach(_.polled(executor, again))
     Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor)),
       "copied-anywhere" -> standbys.toSeq.flatMap(_.copied),
       "rehearsal-is-asked" -> warmups.isAsked(executor)))

@@ -27,7 +27,7 @@ trait Departures {
  * has closed no connection. Each executor polls the driver for the version of the job model; each answer sets the time of the next poll. An executor
  * that is late by more than the timeout counts as lost.
  *
- * On the driver: a daemon thread, from the making of this object until `stop`; RPC threads call `hasAsked`, Spark's listener thread calls
+ * On the driver: a daemon thread, from the making of this object until `stop`; RPC threads call `polled`, Spark's listener thread calls
  * `removed`. A pause of the driver does not count as silence of executors. With two or more executors, the clock stops when none has polled
  * for five seconds. With one executor it does not stop. An executor that is leaving is not given up here. Without this class, a silent
  * executor is given up after `spark.network.timeout` (two minutes).
@@ -37,13 +37,13 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
   private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that were found leaving
   private val removedIds = ConcurrentHashMap.newKeySet[String]() // executors that were removed; ids are not used again
   @volatile private var awake = 0L // a clock: the milliseconds in which this driver ran and executors polled it
-  @volatile private var askedAt = 0L // the time of the last poll of any executor, by the clock `awake`
+  @volatile private var polledAt = 0L // the time of the last poll of any executor, by the clock `awake`
 
   private val thread = Daemon.start("mooring-liveness")(run())
 
   /** An executor has polled, and is to poll again within `againInMs` milliseconds. */
-  def hasAsked(executor: String, againInMs: Long): Unit = {
-    askedAt = awake
+  def polled(executor: String, againInMs: Long): Unit = {
+    polledAt = awake
     if (!removedIds.contains(executor)) dueAt.put(executor, awake + againInMs)
     if (removedIds.contains(executor)) dueAt.remove(executor) // the executor was removed meanwhile
     ()
@@ -73,7 +73,7 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
   /** Looks at all executors once, `passedMs` milliseconds after the last look. */
   private[standby] def tick(passedMs: Long): Unit = {
     // When all executors are silent at once, the fault is more likely the driver's. Then the clock stops.
-    if (dueAt.size < 2 || awake - askedAt < Liveness.NobodyMs) awake += math.min(passedMs, 2 * Liveness.LookMs)
+    if (dueAt.size < 2 || awake - polledAt < Liveness.NobodyMs) awake += math.min(passedMs, 2 * Liveness.LookMs)
     for ((executor, due) <- dueAt.asScala if !leaving.contains(executor)) FailOpen.otherwise("liveness watch", ()) {
       if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.onSilence(executor, awake - due) }
       else if (departures.isLeaving(executor) && leaving.add(executor)) departures.onLeaving(executor)

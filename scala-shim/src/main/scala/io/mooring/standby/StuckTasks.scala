@@ -70,26 +70,26 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   /** Some cluster managers cause this event well before `onExecutorRemoved`. */
   override def onBlockManagerRemoved(removed: SparkListenerBlockManagerRemoved): Unit = {
     val executor = removed.blockManagerId.executorId
-    if (withoutBlocks.add(executor)) after(StuckTasks.PausesMs.head)(freeTasksWithoutState(lossOf(executor, removed.time)))
+    if (withoutBlocks.add(executor)) after(StuckTasks.PausesMs.head)(killTasksWithoutState(lossOf(executor, removed.time)))
   }
 
   private def lossOf(executor: String, atMs: Long): Loss = Loss(executor, atMs, Option(silence.get(executor)))
 
-  private def after(pauseMs: Long)(free: => Unit): Unit = if (!later.isShutdown) { // when it is, the application ends
-    val freeing: Runnable = () => FailOpen.otherwise("freeing of stuck tasks", ())(free)
-    later.schedule(freeing, pauseMs, TimeUnit.MILLISECONDS)
+  private def after(pauseMs: Long)(work: => Unit): Unit = if (!later.isShutdown) { // when it is, the application ends
+    val guarded: Runnable = () => FailOpen.otherwise("freeing of stuck tasks", ())(work)
+    later.schedule(guarded, pauseMs, TimeUnit.MILLISECONDS)
     ()
   }
 
   /** Kills stuck tasks after each pause, until Spark has noted the lost files: mostly after 0.2 s, later when its scheduler is busy. */
   private def look(loss: Loss, wasSilent: Boolean, pauses: List[Long]): Unit =
-    for (pause <- pauses.headOption) after(pause)(if (!free(loss, wasSilent)) look(loss, wasSilent = false, pauses.tail))
+    for (pause <- pauses.headOption) after(pause)(if (!killTasksWithState(loss, wasSilent)) look(loss, wasSilent = false, pauses.tail))
 
   /**
    * Kills stuck tasks with state, also tasks that began after the loss and were still sent to the executor for files. Whether Spark has
    * noted the lost files.
    */
-  private def free(loss: Loss, wasSilent: Boolean): Boolean = {
+  private def killTasksWithState(loss: Loss, wasSilent: Boolean): Boolean = {
     PendingTasks.refreshEpochs(context)
     val withState = running.asScala.filter(_._2.holdsState)
     val lacking = withState.values.map(_.stage).toSet.filter(PendingTasks.lackShuffleFiles(context, _))
@@ -100,7 +100,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   }
 
   /** Kills stuck tasks without state. */
-  private def freeTasksWithoutState(loss: Loss): Unit = {
+  private def killTasksWithoutState(loss: Loss): Unit = {
     val since = loss.sinceMs - (if (loss.silentMs.isDefined) StuckTasks.ReadingMs else StuckTasks.BeginningMs)
     kill(loss, running.asScala.collect {
       case (id, task) if !task.holdsState && task.isFirst && task.began >= since && task.began <= loss.atMs => id
