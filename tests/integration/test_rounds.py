@@ -46,7 +46,7 @@ class Query:
 
     def __init__(self, jvm: Any, running: Any) -> None:
         ids = str(running.id()), str(running.runId())
-        self._watched = jvm.io.mooring.standby.Watched(*ids, scala_object(jvm, "scala.package").Nil())
+        self._copied = jvm.io.mooring.standby.CopiedQuery(*ids, scala_object(jvm, "scala.package").Nil())
         self._nobody = scala_object(jvm, "scala.Predef").Map().empty()
         executors = jvm.java.util.ArrayList()
         executors.add(jvm.scala.Tuple2("1", "127.0.0.2"))
@@ -56,15 +56,15 @@ class Query:
         self._ended_ms = 1_000_000
         self.commits(paused_ms=10_000)
         assert self.round() == 1
-        self._watched.copiesAboutToBeUsed(self._holders, self._nobody)  # as when the orders of the round are made
-        self._watched.access()
+        self._copied.copiesAboutToBeUsed(self._holders, self._nobody)  # as when the orders of the round are made
+        self._copied.access()
 
     def commits(self, paused_ms: int = 0, took_ms: int = 500) -> int:
         """Commit a batch that began after such a pause and took so long. Its version."""
         version = next(self._versions)
         began_ms = self._ended_ms + paused_ms
         self._ended_ms = began_ms + took_ms
-        self._watched.committed(version, began_ms, took_ms)
+        self._copied.committed(version, began_ms, took_ms)
         return version
 
     def loses_the_executor(self) -> None:
@@ -72,7 +72,7 @@ class Query:
 
     def round(self) -> int:
         """The version of the newest round."""
-        return int(self._watched.round(self._holders).get().version())
+        return int(self._copied.round(self._holders).get().version())
 
     def waits_for_round_of(self, version: int) -> float:
         """Wait for a round of that version. How many seconds it took."""

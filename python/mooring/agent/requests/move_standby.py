@@ -40,7 +40,7 @@ from mooring.placement.lifecycle import Happening
 
 CLOSING_MS: Final = 10_000
 """How long the executors have no such copies. In a long batch, and where no batch runs, an executor hears of a change
-after three seconds or more (`Watched.round`): copies that are wanted again before that are not closed."""
+after three seconds or more (`CopiedQuery.round`): copies that are wanted again before that are not closed."""
 
 
 def beginning(fleet: Fleet, action: Action) -> Outcome:

@@ -22,7 +22,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * `format("mooring-standby")`: a streaming source whose rows are the states of the copies of a running query. The replica query reads it.
  * Its option `query` is the id of the query that is copied.
  *
- * One batch is one round (`Watched.round`): after a commit of the copied query, or after a change of the holders of its copies. In a round,
+ * One batch is one round (`CopiedQuery.round`): after a commit of the copied query, or after a change of the holders of its copies. In a round,
  * each executor that holds copies gets orders to bring them up to date, and answers with one row for each copy. The
  * rows are only for people who look at the query: the driver learns the state of the copies from `ExecutorReports`.
  *

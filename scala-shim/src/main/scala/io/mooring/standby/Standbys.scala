@@ -15,15 +15,15 @@ import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, K
 /**
  * The replica queries of this driver: one for each running query whose state the plan wants copied.
  *
- * Threads: the tending thread of this object starts and stops the replica queries, and tells the agent the state of the copies. It runs
+ * Threads: a thread of this object starts and stops the replica queries, and tells the agent the state of the copies. It runs
  * from the first plan with copies on. Spark's listener threads and RPC threads only note events here. The threads of the replica queries
  * wait for rounds (`awaitRound`) and make orders (`orders`). Depends on `ReplicaSession`, without which there is no hot standby. Event:
  * CopiesSeen.
  */
 final class Standbys(table: PlacementTable, bridge: Bridge) {
-  private val watched = new ConcurrentHashMap[String, Watched]() // by query id
+  private val copiedQueries = new ConcurrentHashMap[String, CopiedQuery]() // by query id
 
-  // Used by the tending thread alone
+  // Used by the thread of this object alone
   private val replicas = mutable.Map[String, Replica]() // query id -> its replica query
   private val unwantedSince = mutable.Map[String, Long]() // query id -> since when the plan has no copies of it, by System.nanoTime
   private val startAfter = mutable.Map[String, Long]() // query id -> when its replica query may be started next, by System.nanoTime
@@ -38,59 +38,59 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   /** A plan with copies has come. */
   def begin(): Unit = synchronized {
     if (thread.isEmpty && !isStopped) {
-      val tending = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-standbys"))
-      tending.scheduleWithFixedDelay(() => tend(), 0, Standbys.TendMs, TimeUnit.MILLISECONDS)
-      thread = Some(tending)
+      val maintenance = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-standbys"))
+      maintenance.scheduleWithFixedDelay(() => maintain(), 0, Standbys.MaintainMs, TimeUnit.MILLISECONDS)
+      thread = Some(maintenance)
       // Once Spark stops the application, it may fail the next job of a replica query before that query is stopped.
       endOfJvm = FailOpen.otherwise("stop of the replica queries when the JVM ends", Option.empty[AutoCloseable])(Some(Signals.beforeEnd(() => stop())))
     }
   }
 
   /** A run of a query begins. Its first batch may come much later. */
-  def starts(query: String, run: String, operators: Seq[OperatorFacts]): Unit = watch(query, run, operators)(_.run == _.run)
+  def starts(query: String, run: String, operators: Seq[OperatorFacts]): Unit = note(query, run, operators)(_.run == _.run)
 
   /** The first batch of a run was planned. */
   def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit = {
-    watch(query, run, operators)(_.isLike(_))
-    Option(watched.get(query)).foreach(_.begins())
+    note(query, run, operators)(_.isLike(_))
+    Option(copiedQueries.get(query)).foreach(_.begins())
   }
 
-  private def watch(query: String, run: String, operators: Seq[OperatorFacts])(isKnown: (Watched, Watched) => Boolean): Unit = {
-    val made = new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id))
-    watched.merge(query, made, (before, now) => if (isKnown(before, now)) before else now)
+  private def note(query: String, run: String, operators: Seq[OperatorFacts])(isKnown: (CopiedQuery, CopiedQuery) => Boolean): Unit = {
+    val made = new CopiedQuery(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id))
+    copiedQueries.merge(query, made, (before, now) => if (isKnown(before, now)) before else now)
     ()
   }
 
   /** Sends the state of all copies to the agent again, whether or not it has changed. */
-  def reportAgain(): Unit = watched.values.forEach(_.reportAgain())
+  def reportAgain(): Unit = copiedQueries.values.forEach(_.reportAgain())
 
   /** A batch was committed: the copies are to be brought to its state. */
   def committed(query: String, batch: Long, beganMs: Long, tookMs: Long): Unit =
-    Option(watched.get(query)).foreach(_.committed(batch + 1, beganMs, tookMs))
+    Option(copiedQueries.get(query)).foreach(_.committed(batch + 1, beganMs, tookMs))
 
-  /** The run has ended. The tending thread stops its replica query, and forgets the run then. */
-  def ended(query: String, run: String): Unit = for (watchedQuery <- Option(watched.get(query)) if watchedQuery.run == run) {
-    watchedQuery.isOver = true
-    if (synchronized(thread.isEmpty)) watched.remove(query, watchedQuery)
+  /** The run has ended. The thread of this object stops its replica query, and forgets the run then. */
+  def ended(query: String, run: String): Unit = for (copiedQuery <- Option(copiedQueries.get(query)) if copiedQuery.run == run) {
+    copiedQuery.isOver = true
+    if (synchronized(thread.isEmpty)) copiedQueries.remove(query, copiedQuery)
   }
 
   def copyMade(executor: String, query: String, copy: CopyState, fetched: Long): Unit =
-    Option(watched.get(query)).foreach(_.copyMade(executor, copy, fetched))
+    Option(copiedQueries.get(query)).foreach(_.copyMade(executor, copy, fetched))
 
   def copyFailed(executor: String, query: String, partition: Int, why: String): Unit =
-    Option(watched.get(query)).foreach(_.copyFailed(executor, partition, why))
+    Option(copiedQueries.get(query)).foreach(_.copyFailed(executor, partition, why))
 
   /** The owner of a store has counted the keys of a version that it has written. The batch may still fail. */
   def keysCounted(query: String, version: Long, id: String, counts: KeyCounts): Unit =
-    Option(watched.get(query)).foreach(_.keysCounted(version, id, counts))
+    Option(copiedQueries.get(query)).foreach(_.keysCounted(version, id, counts))
 
   /** Blocks until there is a newer round than `last`, for a second at most. The newest round. */
   def awaitRound(query: String, last: Round): Round = {
-    val watchedQuery = find(query)
+    val copiedQuery = find(query)
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Standbys.LongestWaitMs)
-    def newest = watchedQuery.round(table.standbys(query)).getOrElse(last)
-    watchedQuery.synchronized {
-      while (newest == last && deadline > System.nanoTime()) watchedQuery.wait(Standbys.LookMs)
+    def newest = copiedQuery.round(table.standbys(query)).getOrElse(last)
+    copiedQuery.synchronized {
+      while (newest == last && deadline > System.nanoTime()) copiedQuery.wait(Standbys.LookMs)
       newest
     }
   }
@@ -100,28 +100,28 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
    * An executor that held copies before, and holds none now, gets an empty list of orders.
    */
   def orders(query: String): Seq[CopyOrders] = {
-    val (watchedQuery, holders) = (find(query), table.standbys(query))
+    val (copiedQuery, holders) = (find(query), table.standbys(query))
     val ofHolders = for {
       (partition, executors) <- holders.toSeq.sortBy(_._1)
-      order <- watchedQuery.order(partition).toSeq
+      order <- copiedQuery.order(partition).toSeq
       executor <- executors
     } yield executor -> order
     val ofCopiesAboutToBeUsed = for {
-      (partition, executor) <- watchedQuery.copiesAboutToBeUsed(holders, table.preferred(query, _))
-      order <- watchedQuery.order(partition).toSeq
+      (partition, executor) <- copiedQuery.copiesAboutToBeUsed(holders, table.preferred(query, _))
+      order <- copiedQuery.order(partition).toSeq
     } yield executor -> order.copy(isAboutToBeUsed = true)
-    val withoutCopies = watchedQuery.noteHolders(ofHolders.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
+    val withoutCopies = copiedQuery.noteHolders(ofHolders.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
     val now = (ofHolders ++ ofCopiesAboutToBeUsed).groupMap(_._1)(_._2)
     (now.toSeq ++ (withoutCopies -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
   /** The queries that any executor is to hold copies of. */
   def copied: Seq[String] =
-    watched.asScala.collect { case (query, watchedQuery) if !watchedQuery.isOver && table.wantsStandbys(query) => query }.toSeq
+    copiedQueries.asScala.collect { case (query, copiedQuery) if !copiedQuery.isOver && table.wantsStandbys(query) => query }.toSeq
 
   /** The queries that this executor is to hold copies of. */
   def copiedBy(executor: String): Seq[String] =
-    watched.asScala.collect { case (query, watchedQuery) if !watchedQuery.isOver && table.wantsStandbys(query, executor) => query }.toSeq
+    copiedQueries.asScala.collect { case (query, copiedQuery) if !copiedQuery.isOver && table.wantsStandbys(query, executor) => query }.toSeq
 
   def access(query: String): CheckpointAccess = find(query).access
 
@@ -130,52 +130,52 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     val ending = synchronized {
       isStopped = true
       endOfJvm.foreach(_.close())
-      if (stopping.isEmpty) stopping = thread.map(tending => Daemon.start("mooring-standbys-stop")(stopReplicas(tending)))
+      if (stopping.isEmpty) stopping = thread.map(maintenance => Daemon.start("mooring-standbys-stop")(stopReplicas(maintenance)))
       stopping
     }
     ending.foreach(_.join(Standbys.StopMs))
   }
 
-  private def stopReplicas(tending: ScheduledExecutorService): Unit = {
-    tending.shutdownNow()
-    tending.awaitTermination(Standbys.StopMs, TimeUnit.MILLISECONDS) // the tending thread may be starting a replica query
+  private def stopReplicas(maintenance: ScheduledExecutorService): Unit = {
+    maintenance.shutdownNow()
+    maintenance.awaitTermination(Standbys.StopMs, TimeUnit.MILLISECONDS) // its thread may be starting a replica query
     replicas.values.toSeq
       .map(replica => Daemon.start("mooring-standby-stop")(FailOpen.otherwise("end of the replica queries", ())(replica.stop())))
       .foreach(_.join(Standbys.StopMs))
   }
 
-  private def find(query: String): Watched =
-    Option(watched.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
+  private def find(query: String): CopiedQuery =
+    Option(copiedQueries.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 
-  /** Called twice a second by the tending thread. */
-  private def tend(): Unit = for ((query, watchedQuery) <- watched.asScala)
-    FailOpen.forAWhile(s"standby of query $query", (), watchedQuery.isOver)(tend(query, watchedQuery))
+  /** Called twice a second by the thread of this object. */
+  private def maintain(): Unit = for ((query, copiedQuery) <- copiedQueries.asScala)
+    FailOpen.forAWhile(s"standby of query $query", (), copiedQuery.isOver)(maintain(query, copiedQuery))
 
-  private def tend(query: String, watchedQuery: Watched): Unit = {
+  private def maintain(query: String, copiedQuery: CopiedQuery): Unit = {
     // Read once: when the run ends meanwhile, the next call stops the query that this call starts.
-    val isOver = watchedQuery.isOver
+    val isOver = copiedQuery.isOver
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
     val unwanted = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime())) // since when, if so
-    if (isOver || unwanted.exists(!watchedQuery.mayHaveCopiesAboutToBeUsed(_))) stopReplica(query)
-    else if (unwanted.isEmpty && watchedQuery.isDue) startReplica(query, watchedQuery)
-    watchedQuery.copiesSeen().foreach(bridge.tell(_))
+    if (isOver || unwanted.exists(!copiedQuery.mayHaveCopiesAboutToBeUsed(_))) stopReplica(query)
+    else if (unwanted.isEmpty && copiedQuery.mayBegin) startReplica(query, copiedQuery)
+    copiedQuery.copiesSeen().foreach(bridge.tell(_))
     if (isOver) {
-      watched.remove(query, watchedQuery)
+      copiedQueries.remove(query, copiedQuery)
       startAfter.remove(query)
       unwantedSince.remove(query)
     }
   }
 
-  private def startReplica(query: String, watchedQuery: Watched): Unit = {
+  private def startReplica(query: String, copiedQuery: CopiedQuery): Unit = {
     for (ended <- replicas.get(query) if !ended.isActive) {
-      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, watchedQuery.isOver)(
+      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, copiedQuery.isOver)(
         s"the copies of query $query are not brought up to date now ($why): tried again in 10 s")
       stopReplica(query)
     }
     val now = System.nanoTime()
     if (!replicas.contains(query) && startAfter.get(query).forall(_ - now <= 0)) {
       startAfter(query) = now + Standbys.RestartNanos
-      replicas(query) = session.replicate(watchedQuery.query, watchedQuery.name, Names.StandbySource, Names.StandbyQuery)
+      replicas(query) = session.replicate(copiedQuery.query, copiedQuery.name, Names.StandbySource, Names.StandbyQuery)
     }
   }
 
@@ -185,7 +185,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 }
 
 object Standbys {
-  private val TendMs = 500L
+  private val MaintainMs = 500L
   private val StopMs = 5000L
   private val LongestWaitMs = 1000L
   private val LookMs = 50L // a new plan does not notify a thread that waits

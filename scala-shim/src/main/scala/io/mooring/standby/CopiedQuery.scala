@@ -10,16 +10,17 @@ import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, K
  * One run of a query that has standbys: its commits, the rounds of its replica query, and the state of its copies.
  *
  * Threads: Spark's listener threads note commits and reports of executors; the replica query's thread asks for rounds and makes orders;
- * the tending thread of `Standbys` asks what to tell the agent.
+ * the thread of `Standbys` asks what to tell the agent.
  */
-private final class Watched(val query: String, val run: String, private val operators: Seq[OperatorFacts]) {
+private final class CopiedQuery(val query: String, val run: String, private val operators: Seq[OperatorFacts]) {
   type Executor = (String, String) // id, host
   type HeldCopy = (Int, Executor) // a partition, and the executor that holds the copy
 
-  private val shim = StreamShims.query(query)
+  private val runningQuery = StreamShims.query(query)
   @volatile private var firstBatchAt = System.nanoTime()
   @volatile var isOver = false
-  @volatile private var version: Long = operators.headOption.fold(-1L)(_.batch).max(0)
+  // The version that was committed last: at first the one that the run's first batch builds on. Batch n makes version n + 1
+  @volatile private var version: Long = operators.headOption.fold(0L)(_.batch)
   @volatile private var hasCommitted = false
   private var backToBack = BackToBack(0, 0)
   private val commits = new java.util.TreeMap[Long, Long]() // version -> when it was committed, in milliseconds
@@ -35,9 +36,9 @@ private final class Watched(val query: String, val run: String, private val oper
   private var newestRoundAt = System.nanoTime()
   private var changedAt = Option.empty[Long] // when the plan's holders began to differ from `holdersOfLastRound`
   private var seenVersion = -1L // the version at the last call of `round`
-  private var sparedAt = Option.empty[Long] // when the round of that version was left out
+  private var leftOutAt = Option.empty[Long] // when the round of that version was left out
 
-  private var seenInBatchAt = System.nanoTime() // when the tending thread has last seen a batch under way
+  private var seenInBatchAt = System.nanoTime() // when the thread of `Standbys` has last seen a batch under way
 
   // Used by the replica query's thread alone. That thread may wait for the checkpoint, so it takes no lock for these.
   @volatile private var stores = Option.empty[CommittedStores]
@@ -53,21 +54,21 @@ private final class Watched(val query: String, val run: String, private val oper
   def begins(): Unit = firstBatchAt = System.nanoTime()
 
   /** Whether `other` is of the same run, with the same operators. */
-  def isLike(other: Watched): Boolean = run == other.run && operators.toSet == other.operators.toSet
+  def isLike(other: CopiedQuery): Boolean = run == other.run && operators.toSet == other.operators.toSet
 
-  def name: String = shim.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
+  def name: String = runningQuery.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
 
   /** Whether copies may be made: after the run's first commit, so that its first batch has the executors to itself; or after 30 s. */
-  def isDue: Boolean = version > 0 && (hasCommitted || System.nanoTime() - firstBatchAt > Watched.FirstBatchNanos)
+  def mayBegin: Boolean = version > 0 && (hasCommitted || System.nanoTime() - firstBatchAt > CopiedQuery.FirstBatchNanos)
 
   /** A batch has committed this version. It began at `beganMs` (since 1970), and took `tookMs`. */
   def committed(newest: Long, beganMs: Long, tookMs: Long): Unit = synchronized {
     hasCommitted = true
     backToBack = backToBack.after(beganMs, tookMs)
     commits.put(newest, System.currentTimeMillis())
-    if (commits.size > Watched.MostCommits) commits.pollFirstEntry()
+    if (commits.size > CopiedQuery.MostCommits) commits.pollFirstEntry()
     version = newest
-    keyCounts = keyCounts.filter { case (_, (counted, _)) => counted >= newest - Watched.VersionsInWork }
+    keyCounts = keyCounts.filter { case (_, (counted, _)) => counted >= newest - CopiedQuery.VersionsInWork }
     hasChanged ||= copies.nonEmpty
     notifyAll()
   }
@@ -82,7 +83,7 @@ private final class Watched(val query: String, val run: String, private val oper
   /**
    * The newest round, or a new one for the holders that the plan has (`planned`). None before the first round. A new round is made
    *
-   *  - after a commit, unless another commit is about to follow at once (`canBeSpared`);
+   *  - after a commit, unless another commit is about to follow at once (`needsNoRound`);
    *  - five seconds after a round in which not all copies have come up to date;
    *  - three seconds after the holders have changed without a commit;
    *  - every thirty seconds while copies are about to be used, as executors close copies without orders after a minute.
@@ -96,17 +97,17 @@ private final class Watched(val query: String, val run: String, private val oper
     changedAt = if (planned == holdersOfLastRound) None else changedAt.orElse(Some(clock))
     if (seenVersion != version) { // decided once for each version, so that a change of the holders within a batch causes no round
       seenVersion = version
-      sparedAt = Option.when(canBeSpared(planned))(clock)
+      leftOutAt = Option.when(needsNoRound(planned))(clock)
     }
-    val isCommit = !newestRound.exists(_.version == version) && !sparedAt.exists(clock - _ < Watched.ChangeNanos)
-    val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
-    val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
-    val isReminder = age > Watched.ReminderNanos && aboutToBeUsed.nonEmpty
-    val isDueNow = age > Watched.BetweenRoundsNanos && (isCommit || isOverdue || isLate || isReminder)
-    if (isDue && (newestRound.isEmpty || isDueNow || isCommit && mayBeOpened(planned))) {
+    val isForCommit = !newestRound.exists(_.version == version) && !leftOutAt.exists(clock - _ < CopiedQuery.ChangeNanos)
+    val isOverdue = age > CopiedQuery.AgainNanos && copies.values.exists(_.version < version)
+    val isLate = changedAt.exists(clock - _ > CopiedQuery.ChangeNanos)
+    val isReminder = age > CopiedQuery.ReminderNanos && aboutToBeUsed.nonEmpty
+    val isDueNow = age > CopiedQuery.BetweenRoundsNanos && (isForCommit || isOverdue || isLate || isReminder)
+    if (mayBegin && (newestRound.isEmpty || isDueNow || isForCommit && mayBeOpened(planned))) {
       holdersOfLastRound = planned
       changedAt = None
-      newestRound = Some(Round(version, Watched.rounds.incrementAndGet()))
+      newestRound = Some(Round(version, CopiedQuery.rounds.incrementAndGet()))
       newestRoundAt = clock
     }
     newestRound
@@ -116,7 +117,7 @@ private final class Watched(val query: String, val run: String, private val oper
    * Whether this commit needs no round of its own, as another commit is about to follow at once. An open copy is advanced by two changelogs
    * nearly as fast as by one, and rounds take processor time from the batches.
    */
-  private def canBeSpared(planned: Map[Int, Seq[Executor]]): Boolean = backToBack.isOn && opened.exists(OpenStores.arePossible) &&
+  private def needsNoRound(planned: Map[Int, Seq[Executor]]): Boolean = backToBack.isOn && opened.exists(OpenStores.arePossible) &&
     newestRound.exists(_.version == version - 1) && planned == holdersOfLastRound && !mayBeOpened(planned)
 
   /** Whether tasks may be about to run where their copies are. */
@@ -171,14 +172,14 @@ private final class Watched(val query: String, val run: String, private val oper
   /**
    * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `sinceNanos`
    * (System.nanoTime). True for ten seconds, as no commit may follow. While a batch is under way, and for ten seconds after it, true for
-   * ten minutes at most. Called twice a second, by the tending thread.
+   * ten minutes at most. Called twice a second, by the thread of `Standbys`.
    */
   def mayHaveCopiesAboutToBeUsed(sinceNanos: Long): Boolean = {
     val now = System.nanoTime()
-    if (shim.exists(_.isInBatch)) seenInBatchAt = now
+    if (runningQuery.exists(_.isInBatch)) seenInBatchAt = now
     val quietSince = if (seenInBatchAt - sinceNanos > 0) seenInBatchAt else sinceNanos
     (lastHeld.nonEmpty || aboutToBeUsed.nonEmpty) &&
-      now - quietSince < Watched.AboutToBeUsedNanos && now - sinceNanos < Watched.LongestBatchNanos
+      now - quietSince < CopiedQuery.AboutToBeUsedNanos && now - sinceNanos < CopiedQuery.LongestBatchNanos
   }
 
   def copyMade(executor: String, copy: CopyState, bytes: Long): Unit = synchronized {
@@ -221,7 +222,7 @@ private final class Watched(val query: String, val run: String, private val oper
   private def lagMs(copy: CopyState, now: Long): Long =
     Option(commits.higherEntry(copy.version)).fold(0L)(first => math.max(0, now - first.getValue))
 
-  private def running = shim.getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
+  private def running = runningQuery.getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 }
 
 /** Why the last attempt to make a copy failed, and when the first and the last attempt failed (System.nanoTime). */
@@ -235,12 +236,12 @@ private final case class BackToBack(endedMs: Long, batches: Int) {
   def isOn: Boolean = batches > 1
 
   def after(beganMs: Long, tookMs: Long): BackToBack = {
-    val isNext = math.abs(beganMs - endedMs) < Watched.PauseMs && tookMs < Watched.LongMs
+    val isNext = math.abs(beganMs - endedMs) < CopiedQuery.PauseMs && tookMs < CopiedQuery.LongMs
     BackToBack(beganMs + tookMs, if (isNext) batches + 1 else 0)
   }
 }
 
-private object Watched {
+private object CopiedQuery {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
   private val VersionsInWork = 3L // copies may still be on their way to any of the last three versions
