@@ -28,6 +28,9 @@ final case class CopyState(partition: Int, version: Long, bytes: Long)
 /**
  * The copies that this executor keeps of the state of tasks that run elsewhere.
  *
+ * A `TaskCopy` is the copy of one task. It has a `StoreCopy` for each state store of the task. A `StoreCopy` has the files of the store,
+ * and an `OpenCopy`. The `OpenCopy` (`InstanceOfCopy`) has an `OpenStore`, the RocksDB instance, while the copy is open.
+ *
  * Threads: tasks of the replica query leave orders (`order`) and return at once, so they hold a slot only for a moment. Four threads
  * of this object carry the orders out. Tasks that open stores call `taskCame`, and the thread of `VersionWatch` calls `keepOnly`.
  * Without these copies there is no hot standby: a task that moves fetches its state from the checkpoint.
@@ -53,8 +56,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
    * ordered copies.
    */
   def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
-    val (ofCopiesAboutToBeUsed, standing) = orders.partition(_.isAboutToBeUsed)
-    val wanted = standing.map(_.partition).toSet
+    val (ofCopiesAboutToBeUsed, ofHeldCopies) = orders.partition(_.isAboutToBeUsed)
+    val wanted = ofHeldCopies.map(_.partition).toSet
     held.asScala.foreach { case (key @ (ofQuery, partition), copy) =>
       // The task may run here from the next batch on. So the copy stays open for a while.
       if (ofQuery == query && !wanted(partition) && held.remove(key, copy)) unwanted.put(copy, System.nanoTime())
@@ -63,7 +66,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
       unwanted.replace(copy, System.nanoTime())
       copy.order(order, access)
     }
-    standing.map { order =>
+    ofHeldCopies.map { order =>
       val copy = held.computeIfAbsent((query, order.partition), _ => new TaskCopy(query, order.partition))
       copy.order(order, access)
       copy.state

@@ -129,7 +129,7 @@ private final class InstanceOfCopy(
   }
 
   private def openAgain(copied: CopiedVersion): Unit = {
-    // When a provider has taken the copy over, this order was sent before.
+    // A provider has taken the instance over, and the driver sent this order before it knew that: no instance is opened for a minute.
     if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos
     if (isPaused) drop() else openNow(copied)
   }
