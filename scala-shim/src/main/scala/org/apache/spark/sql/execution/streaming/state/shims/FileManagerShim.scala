@@ -42,7 +42,7 @@ private object LoadDoubts {
 /**
  * Stock's file manager of one RocksDB store, with Mooring's additions:
  *
- *  - SST and log files go through the host's store (`FileManagerOfLine`), and the watcher is called at loads and uploads;
+ *  - SST and log files go through the host's store (`FileManagerOfLine`), and the observer is called at loads and uploads;
  *  - local files that may be damaged are not used again (`LoadDoubts`);
  *  - the cancelled load of a killed task does not count as a damaged snapshot;
  *  - files that the host keeps are not looked for in the checkpoint;
@@ -52,8 +52,8 @@ private object LoadDoubts {
  * the overridden methods of `RocksDBFileManager`, and on `RocksDBFileMapping.remove` and `clear`.
  * Without this class every file is fetched from the checkpoint.
  */
-private class FileManagerShim(watcher: StoreObserver, arguments: FileManagerArguments)
-  extends FileManagerOfLine(watcher, arguments) with SnapshotsInLineage {
+private class FileManagerShim(observer: StoreObserver, arguments: FileManagerArguments)
+  extends FileManagerOfLine(observer, arguments) with SnapshotsInLineage {
 
   val doubts = new LoadDoubts
 
@@ -82,11 +82,11 @@ private class FileManagerShim(watcher: StoreObserver, arguments: FileManagerArgu
     }
     isLocalIgnored = false
     origins = Some(mapping)
-    watcher.loading(version, doubted)
+    observer.loading(version, doubted)
     try {
       val loaded = super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)
       beganWith = checkpointUniqueId.map(version -> _).filter(_ => version > 0)
-      watcher.snapshotLoaded(version, checkpointUniqueId, loaded.immutableFiles.map(_.dfsFileName).toSet)
+      observer.snapshotLoaded(version, checkpointUniqueId, loaded.immutableFiles.map(_.dfsFileName).toSet)
       loaded
     } catch {
       case e: ClosedByInterruptException => throw cancelled(e)
@@ -99,9 +99,9 @@ private class FileManagerShim(watcher: StoreObserver, arguments: FileManagerArgu
   // Stock looks for the snapshot by four calls to the checkpoint. A file that the host keeps was in the checkpoint.
   override def existsSnapshotFile(version: Long, checkpointUniqueId: Option[String]): Boolean =
     checkpointUniqueId match {
-      case Some(id) if !doubts.any && watcher.keeps(s"${version}_$id.zip") => true
+      case Some(id) if !doubts.any && observer.keeps(s"${version}_$id.zip") => true
       // A version with a changelog: its lineage leads to the snapshot.
-      case Some(id) if !doubts.any && watcher.keeps(s"${version}_$id.changelog") => false
+      case Some(id) if !doubts.any && observer.keeps(s"${version}_$id.changelog") => false
       case _ => super.existsSnapshotFile(version, checkpointUniqueId)
     }
 
@@ -110,11 +110,11 @@ private class FileManagerShim(watcher: StoreObserver, arguments: FileManagerArgu
 
   override protected def knownSnapshots(lineage: Array[LineageItem]): Seq[(Long, String)] = {
     val kept = if (doubts.any) Array.empty[LineageItem]
-      else lineage.filter(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.zip")).sortBy(-_.version)
+      else lineage.filter(i => observer.keeps(s"${i.version}_${i.checkpointUniqueId}.zip")).sortBy(-_.version)
     // The changelog of the last version has just been read, for its lineage. Others may be gone from the checkpoint.
     val last = lineage.map(_.version).maxOption
     if (kept.nonEmpty && lineage.filter(i => i.version > kept.head.version && !last.contains(i.version))
-        .forall(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.changelog")))
+        .forall(i => observer.keeps(s"${i.version}_${i.checkpointUniqueId}.changelog")))
       kept.map(i => (i.version, i.checkpointUniqueId)).toSeq
     else Nil
   }

@@ -43,12 +43,12 @@ object OpenStores {
     access.stores.enableStateStoreCheckpointIds && access.writesChangelogs
 
   /** Opens a copy, which takes as long as any opening. `ended` is called once, when the copy is taken over or dropped. */
-  def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, watcher: StoreObserver)(
+  def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, observer: StoreObserver)(
       ended: => Unit): OpenStore = {
     val local = Directories.ofStore(s"mooring-standby-$partition")
     val reports = new ReportsAfterTakeOver(partition)
     val shim =
-      try new RocksDBShim(watcher, RocksDBArguments.ofCopy(directory.toString, RocksDBConf(access.stores), local, access.hadoopConf,
+      try new RocksDBShim(observer, RocksDBArguments.ofCopy(directory.toString, RocksDBConf(access.stores), local, access.hadoopConf,
         copied.hasColumnFamilies, partition, reports))
       catch {
         case e: Throwable =>

@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType
  */
 abstract class RocksDBProviderShim extends ProviderOfLine {
 
-  /** Makes the watcher of the store whose files the checkpoint keeps in `storeDir`. */
+  /** Makes the observer of the store whose files the checkpoint keeps in `storeDir`. */
   protected def watch(storeDir: Path): StoreObserver
 
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] =

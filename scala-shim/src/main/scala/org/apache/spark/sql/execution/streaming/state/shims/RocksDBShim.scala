@@ -24,8 +24,8 @@ import org.apache.spark.sql.execution.streaming.state._
  * on what `InsideRocksDB` reaches. Where the latter is missing, an instance is opened again each time, as in stock Spark.
  * Without this class the host keeps no state files: each executor fetches its state from the checkpoint.
  */
-private class RocksDBShim(watcher: StoreObserver, arguments: RocksDBArguments)
-  extends RocksDBOfLine(watcher, arguments) with LoadsOfLine with WritesOfLine with MaintenanceOfLine {
+private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
+  extends RocksDBOfLine(observer, arguments) with LoadsOfLine with WritesOfLine with MaintenanceOfLine {
 
   private def files: FileManagerShim = fileManager.asInstanceOf[FileManagerShim]
   private def doubts: LoadDoubts = files.doubts
@@ -50,7 +50,7 @@ private class RocksDBShim(watcher: StoreObserver, arguments: RocksDBArguments)
       load: => RocksDB): RocksDB = exclusively {
     val start = System.nanoTime()
     if (!rollbackPoint.isLeftAsItWas()) loadedVersion = -1
-    watcher.opening(version)
+    observer.opening(version)
     val doubtsBefore = doubts.now
     val result =
       try {
@@ -59,18 +59,18 @@ private class RocksDBShim(watcher: StoreObserver, arguments: RocksDBArguments)
           else continueSnapshotSchedule()
         }
         isJustTakenOver = false
-        if (doubtsBefore.failedLoads > 1) watcher.loadsFailed()
+        if (doubtsBefore.failedLoads > 1) observer.loadsFailed()
         load
       } catch {
         case e: Throwable =>
           // Two failures tell nothing about the files: a task that was killed, and a version that was loaded before the failure.
           if (RocksDBShim.taskIsKilled) doubts.backTo(doubtsBefore) else if (loadedVersion < 0) doubts.loadFailed()
           throw e
-      } finally watcher.loadEnded()
+      } finally observer.loadEnded()
     doubts.loadSucceeded()
     if (!readOnly) bringSnapshotForward()
     rollbackPoint.loaded(isUndoWanted = Undo.isWanted && !readOnly)
-    watcher.loaded(version, (System.nanoTime() - start) / 1000000)
+    observer.loaded(version, (System.nanoTime() - start) / 1000000)
     result
   }
 
@@ -147,7 +147,7 @@ private class RocksDBShim(watcher: StoreObserver, arguments: RocksDBArguments)
   /** Called when a provider takes this copy over. Another thread may still be advancing the copy. */
   def takenOver(): Unit = {
     isJustTakenOver = true
-    watcher.takenOver()
+    observer.takenOver()
   }
 
   /** The snapshot that the loaded version builds on; None for the empty store. */
@@ -174,7 +174,7 @@ private class RocksDBShim(watcher: StoreObserver, arguments: RocksDBArguments)
 
   /** The newest of these versions whose snapshot the host keeps. */
   def newestSnapshotHere(versions: Seq[(Long, String)]): Option[(Long, String)] =
-    versions.reverseIterator.find { case (version, id) => watcher.keeps(s"${version}_$id.zip") }
+    versions.reverseIterator.find { case (version, id) => observer.keeps(s"${version}_$id.zip") }
 
   /** How many versions the end of the lineage is past this instance's base; 0 when the lineage contains the base. */
   private def ageOfBase(lineage: Seq[(Long, String)]): Long =
@@ -242,14 +242,14 @@ private class RocksDBShim(watcher: StoreObserver, arguments: RocksDBArguments)
     rollbackPoint.committing()
     val committed =
       try commit
-      finally watcher.filesWritten()
+      finally observer.filesWritten()
     doubts.settled()
     for (metrics <- metricsOpt) {
-      if (hasKnownSize(committed._1, metrics)) watcher.sizeMeasured(metrics.totalSSTFilesBytes)
-      watcher.versionCommitted(committed._1, committed._2.stateStoreCkptId, committed._2.baseStateStoreCkptId,
+      if (hasKnownSize(committed._1, metrics)) observer.sizeMeasured(metrics.totalSSTFilesBytes)
+      observer.versionCommitted(committed._1, committed._2.stateStoreCkptId, committed._2.baseStateStoreCkptId,
         if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys else -1, metrics.totalSSTFilesBytes)
       for (id <- committed._2.stateStoreCkptId if countsHelpCopies)
-        watcher.keysCounted(committed._1, id, KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys))
+        observer.keysCounted(committed._1, id, KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys))
     }
     committed
   }
