@@ -22,7 +22,7 @@ def open_tree(jvm: Any, directory: str) -> FileTree:
 
 
 class HadoopFileTree:
-    """A `FileTree` over the shim's `DriverFiles`: for records, and for the logs and notes of a checkpoint."""
+    """A `FileTree` over the driver's `DriverFiles`: for records, and for the logs and notes of a checkpoint."""
 
     def __init__(self, jvm: Any, directory: str) -> None:
         """`jvm` is Py4J's view of the driver; `directory` any path or URI that Hadoop understands."""

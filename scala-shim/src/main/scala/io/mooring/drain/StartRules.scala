@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
  * Rules for the start of a stream after a drain or a restore of its checkpoint: whether it may start, and which watermark it reads.
  *
  * `Drains.atStart` sets the rules on the stream's thread, before the stream reads its logs. The checkpoint's file manager
- * (`CheckpointFilesShim`) looks them up on the same thread, and so enforces them.
+ * (`CheckpointFiles`) looks them up on the same thread, and so enforces them.
  */
 object StartRules {
   private val refusals = new ConcurrentHashMap[String, String]() // checkpoint -> why no query may start from it

@@ -2,7 +2,7 @@ package io.mooring.driver
 
 import scala.util.control.NonFatal
 
-import io.mooring.checkpoint.CheckpointFilesShim
+import io.mooring.checkpoint.CheckpointFiles
 import io.mooring.common.{Names, Log}
 import org.apache.spark.SparkConf
 import org.apache.spark.sql.execution.streaming.state.shims.{ProviderOfSessions, StreamShim, StreamShims}
@@ -73,7 +73,7 @@ object ConfOverrides {
 
   private def useOurProvider(query: StreamShim): Unit = {
     val provider = if (query.mayUseOurProvider) Names.Provider else StreamShims.StockRocksDB
-    CheckpointFilesShim.runOnStock(query.checkpoint, provider == StreamShims.StockRocksDB)
+    CheckpointFiles.runOnStock(query.checkpoint, provider == StreamShims.StockRocksDB)
     query.providerInCheckpoint.orElse(query.setting(StreamShims.ProviderKey)) match {
       case Some(StreamShims.StockRocksDB | Names.Provider) =>
         query.set(StreamShims.ProviderKey, provider)

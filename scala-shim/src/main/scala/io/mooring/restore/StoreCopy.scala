@@ -6,7 +6,7 @@ import java.nio.channels.ClosedByInterruptException
 import scala.util.Using
 import scala.util.control.NonFatal
 
-import io.mooring.checkpoint.CheckpointFilesShim
+import io.mooring.checkpoint.CheckpointFiles
 import io.mooring.localstore.{FetchAhead, HostStoreFiles}
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.shims.CpuThrottle
@@ -40,7 +40,7 @@ private[mooring] final class StoreCopy(
     directory: Path, hostFiles: HostStoreFiles, access: CheckpointAccess, pace: Pace, instance: OpenCopy, streams: Streams = OneStream,
     isAhead: Boolean = false, throttle: Option[CpuThrottle] = None) {
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
-  private lazy val checkpoint = new CheckpointFilesShim(directory, access.hadoopConf)
+  private lazy val checkpoint = new CheckpointFiles(directory, access.hadoopConf)
 
   private var needed = Map.empty[String, Long] // the files of the newest complete version: name -> bytes
   private var isChangelogLikely = access.writesChangelogs // whether the last version was a changelog; most likely the next one is, too

@@ -33,8 +33,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.{ClosableFiles, Offl
  * state stores; the thread of a tool. Depends on `CheckpointFileManager` of Spark 4.2. Without it, checkpoints are as in stock Spark, and
  * hosts keep no changelogs and archives.
  */
-class CheckpointFilesShim(path: Path, conf: Configuration) extends ClosableFiles {
-  protected val stock: CheckpointFileManager = new StartupReadCache(CheckpointFileManager.create(path, CheckpointFilesShim.stockConf(conf)))
+class CheckpointFiles(path: Path, conf: Configuration) extends ClosableFiles {
+  protected val stock: CheckpointFileManager = new StartupReadCache(CheckpointFileManager.create(path, CheckpointFiles.stockConf(conf)))
   private val hostFiles = HostStores.ofThisExecutor.flatMap(_.filesOf(path))
   private lazy val reads = StoreReads.of(path)
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
@@ -44,7 +44,8 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends ClosableFiles
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
     if (!overwriteIfPossible && isLogEntry(file)) LeaderOnlyWrites.check(file.toString)
-    if (isOffsets(file) && isOfStream) StartRules.checkMayStart(file.getParent.getParent.toString) // it may be refused after it has started
+    // Here, as a query may be refused that has started already.
+    if (isOffsets(file) && isOfStream) StartRules.checkMayStart(file.getParent.getParent.toString)
     val out =
       try stock.createAtomic(file, overwriteIfPossible)
       catch {
@@ -110,7 +111,7 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends ClosableFiles
 
   /** Fetches a changelog to the host, and opens it there. A store that is opened reads each of its changelogs up to three times. */
   private def fetchAndOpenLocally(hostFiles: HostStoreFiles, file: Path): Option[FSDataInputStream] =
-    if (!CheckpointFilesShim.isOfChangelog(file.getName)) None
+    if (!CheckpointFiles.isOfChangelog(file.getName)) None
     else {
       val remote = reads.counted(file.getName, stock.open(file)) // FileNotFoundException passes through to Spark
       Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(hostFiles.keepStream(file.getName, in)))
@@ -122,15 +123,15 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends ClosableFiles
     val read = stream.readAllBytes()
     val checkpoint = file.getParent.getParent.toString
     val named =
-      if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(checkpoint))
-        CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider)
+      if (isOffsets(file) && !CheckpointFiles.runsOnStock(checkpoint))
+        CheckpointFiles.replace(read, StreamShims.StockRocksDB, Names.Provider)
       else read
     val watermark = StartRules.watermarkOverride(checkpoint, file.getName)
-    new FSDataInputStream(new InMemoryFile(watermark.fold(named)(CheckpointFilesShim.withWatermark(named, _))))
+    new FSDataInputStream(new InMemoryFile(watermark.fold(named)(CheckpointFiles.withWatermark(named, _))))
   }
 }
 
-object CheckpointFilesShim {
+object CheckpointFiles {
   private val onStock = ConcurrentHashMap.newKeySet[String]() // checkpoints whose queries run on Spark's own provider
 
   /** Sets whether the query of this checkpoint runs on Spark's own provider although Mooring's is set. Called before its logs are read. */
@@ -166,5 +167,5 @@ object CheckpointFilesShim {
 /** Writes an entry of the offset log with the name of Spark's own provider. */
 private final class StockNameStream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
   override protected def asWritten(entry: Array[Byte]): Array[Byte] =
-    CheckpointFilesShim.replace(entry, Names.Provider, StreamShims.StockRocksDB)
+    CheckpointFiles.replace(entry, Names.Provider, StreamShims.StockRocksDB)
 }
