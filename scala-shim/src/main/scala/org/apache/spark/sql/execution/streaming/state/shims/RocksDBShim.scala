@@ -282,10 +282,11 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
    */
   override def rollback(): Unit = {
     val task = Option(TaskContext.get())
-    val isInnocent = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
-    if (!isInnocent && task.exists(_.isFailed())) doubts.taskFailed() // a damaged local file may be the reason, and would fail the retry too
+    val wasKilledOrFetchFailed = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
+    // Otherwise a damaged local file may be the reason, and would fail the retry too.
+    if (!wasKilledOrFetchFailed && task.exists(_.isFailed())) doubts.taskFailed()
     // Another thread may hold the lock while it waits for this task's hold on the store to end: this thread must not wait for it.
-    val isMine = isInnocent && lock.tryLock()
+    val isMine = wasKilledOrFetchFailed && lock.tryLock()
     try {
       val lineage = lineageManager.getLineageForCurrVersion()
       val kept =
