@@ -19,7 +19,7 @@ import org.apache.spark.shims.SparkSelfCheck
 private[mooring] final class MooringDriverPlugin extends DriverPlugin {
 
   override def init(context: SparkContext, pluginContext: PluginContext): JMap[String, String] = {
-    val conf = pluginContext.conf() // the very conf of the context, not a copy
+    val conf = pluginContext.conf() // the context's own conf, not a copy
     val settings = SettingsTable.read(conf.getAll.toMap)
     settings.check()
     val refusal = if (!settings.isOn("spark.mooring.enabled")) None else FailOpen.otherwise[Option[String]]("driver part", None) {
@@ -34,7 +34,7 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
         Metrics.register(pluginContext.metricRegistry())
         driver.awaitTurn()
       } catch {
-        case e: Throwable => // no half of Mooring goes on; after an interrupt Spark gives up the context, and does not call shutdown
+        case e: Throwable => // Mooring is stopped as a whole. After an interrupt Spark gives up the context, and does not call shutdown
           shutdown()
           throw e
       }

@@ -67,7 +67,10 @@ object ExecutorReports {
     send(Map("report" -> "version-committed", "store" -> storeDir.toUri.getPath, "host" -> host, "version" -> version, "id" -> id,
       "base" -> base.getOrElse(""), "keys" -> keys, "bytes" -> bytes, "changelog" -> written.toSeq.map(file(changelog, _))))
 
-  /** For the catalogue: reports an uploaded snapshot: its archive and the files that it names, with the checksums of files written for it. */
+  /**
+   * For the catalogue: reports an uploaded snapshot: its archive and the files that it names, with the checksums of files written for it.
+   * The report is named "snapshot-saved".
+   */
   def snapshotUploaded(
       storeDir: Path, version: Long, id: String, archive: String, written: Option[WrittenFile],
       files: Seq[(String, Long, Option[WrittenFile])]): Unit =
