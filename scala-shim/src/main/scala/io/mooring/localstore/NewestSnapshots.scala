@@ -9,10 +9,10 @@ package io.mooring.localstore
  * Called by the thread that uses the store, and by Spark's maintenance.
  */
 private[mooring] final class NewestSnapshots {
-  // Versions with their SST and log files, the last uploaded first. A batch that runs its plan twice commits a version twice, with two ids,
-  // and either may be the valid one.
+  // Versions with their SST files and RocksDB's own log files, the last uploaded first. A batch that runs its plan twice commits a version
+  // twice, with two ids, and either may be the valid one.
   private var snapshots = List.empty[(Long, Set[String])]
-  private var known = Set.empty[String] // SST and log files that this host may keep
+  private var known = Set.empty[String] // of these files: those that this host may keep
 
   /** The store was opened from this snapshot. `kept` are all files of the store that the host keeps. */
   def opened(version: Long, files: Set[String], kept: Set[String]): Unit = synchronized {

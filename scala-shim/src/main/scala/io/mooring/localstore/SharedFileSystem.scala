@@ -5,8 +5,9 @@ import java.io.File
 import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Path}
 
 /**
- * The checkpoint's file system for the SST and log files of one state store, with the host's store in front: an uploaded file is kept on
- * the host too, and a file that the host keeps is not downloaded. Called by the thread that uses the store, and by Spark's maintenance.
+ * The checkpoint's file system for the SST files of one state store and for RocksDB's own log files (its write-ahead log), with the host's
+ * store in front: an uploaded file is kept on the host too, and a file that the host keeps is not downloaded. Called by the thread that
+ * uses the store, and by Spark's maintenance.
  *
  * @param doubts how often in a row a load of the store, or the task after it, has failed: from 1 on a kept file is read and its content
  *               is checked before it is used; from 2 on it is removed, as it may have been damaged when it was kept
@@ -46,7 +47,7 @@ final class SharedFileSystem(stock: FileSystem, hostFiles: HostStoreFiles, reads
 
 private object SharedFileSystem {
 
-  /** Notes an uploaded SST or log file for the catalogue. The file is one directory below the store's directory. */
+  /** Notes an uploaded SST file, or log file of RocksDB, for the catalogue. The file is one directory below the store's directory. */
   def note(source: Path, target: Path): Unit = for (writes <- StoreWrites.of(target.getParent.getParent)) {
     val local = new File(source.toUri.getPath).toPath
     writes.add(target.getName, WrittenFile(java.nio.file.Files.size(local), HostStore.checksum(local)))

@@ -6,8 +6,8 @@ import io.mooring.common.LastUsed
 import org.apache.hadoop.fs.{FSDataInputStream, Path}
 
 /**
- * Counts what is read to open one state store: files and bytes of snapshots (SST, log and archive files), and changelog files. Used by the
- * task's thread and by Spark's threads that read checksums.
+ * Counts what is read to open one state store: files and bytes of snapshots (SST files, RocksDB's own log files, archives), and changelog
+ * files. Used by the task's thread and by Spark's threads that read checksums.
  */
 final class StoreReads {
   private val localFiles, localBytes, remoteFiles, remoteBytes = new AtomicLong

@@ -9,8 +9,8 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, RestoreMetrics, StoreObserver}
 
 /**
- * Connects one state store with the host's store, the metrics and the reports to the driver. `RocksDBShim` and `FileManagerShim` call it, on
- * the threads that `StoreObserver` names.
+ * Connects one state store with the host's store, the metrics and the reports to the driver. `RocksDBShim`, `FileManagerShim` and its base
+ * class `FileManagerOfLine` call it, on the threads that `StoreObserver` names.
  *
  * @param isOfCopy whether the store is an open copy. Until a provider takes the copy over, its loads are not reported as openings
  */

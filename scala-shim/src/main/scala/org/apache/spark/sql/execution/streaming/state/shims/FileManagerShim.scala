@@ -42,7 +42,8 @@ private object LoadDoubts {
 /**
  * Stock's file manager of one RocksDB store, with Mooring's additions:
  *
- *  - SST and log files go through the host's store (`FileManagerOfLine`), and the observer is called at loads and uploads;
+ *  - SST files and RocksDB's own log files go through the host's store (`FileManagerOfLine`), and the observer is called at loads and
+ *    uploads;
  *  - local files that may be damaged are not used again (`LoadDoubts`);
  *  - the cancelled load of a killed task does not count as a damaged snapshot;
  *  - files that the host keeps are not looked for in the checkpoint;

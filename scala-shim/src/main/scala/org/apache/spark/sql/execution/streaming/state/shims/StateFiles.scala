@@ -39,7 +39,7 @@ object StateFiles {
     if (RocksDBImmutableFile.isSstFile(immutable)) RocksDBImmutableFile.SST_FILES_DFS_SUBDIR
     else RocksDBImmutableFile.LOG_FILES_DFS_SUBDIR
 
-  /** Where the checkpoint keeps an archive, an SST file or a log file. */
+  /** Where the checkpoint keeps an archive, an SST file or a log file of RocksDB. */
   def place(storeDir: Path, name: String): Path =
     if (name.endsWith(".zip")) new Path(storeDir, name) else new Path(storeDir, s"${directoryOf(name)}/$name")
 

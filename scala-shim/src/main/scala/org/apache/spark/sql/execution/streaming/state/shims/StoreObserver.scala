@@ -3,8 +3,10 @@ package org.apache.spark.sql.execution.streaming.state.shims
 import org.apache.hadoop.fs.FileSystem
 
 /**
- * Observes the loads, commits and uploads of one store, and answers which of its files the host keeps. `RocksDBShim` and
- * `FileManagerShim` call it: on the thread that uses the store, unless a method says otherwise.
+ * Observes the loads, commits and uploads of one store, and answers which of its files the host keeps. `RocksDBShim`,
+ * `FileManagerShim` and its base class `FileManagerOfLine` call it: on the thread that uses the store, unless a method says otherwise.
+ *
+ * Log files are here RocksDB's own: the files of its write-ahead log.
  */
 trait StoreObserver {
 
