@@ -70,7 +70,7 @@ def test_a_file_that_is_written_to_the_checkpoint_is_kept_when_its_version_is_co
     (kept,) = checkpoint.on_host().items()
     assert kept[0].split("~")[:2] == [name, str(length)]
     assert kept[1] == content
-    assert checkpoint.host_files().sound(name, True).isDefined()
+    assert checkpoint.host_files().checked(name, True).isDefined()
 
 
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])

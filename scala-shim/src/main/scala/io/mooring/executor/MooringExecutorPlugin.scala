@@ -49,9 +49,9 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
       // The plan gives a new executor the rebind timeout to get its copies. For a sixth of it, 10 s at most, copies are made slowly.
-      val unhurriedMs = math.min(10000L, settings.milliseconds("spark.mooring.processor.rebind.timeout") / 6)
+      val throttledForMs = math.min(10000L, settings.milliseconds("spark.mooring.processor.rebind.timeout") / 6)
       Undo.isWanted = settings.copies > 0 && Capability.OpenCopies.isOn
-      Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen, unhurriedMs)))
+      Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen, throttledForMs)))
       val streams = settings.count("spark.mooring.restore.streams")
       Prefetch.use(store.filter(_ => streams > 0).map(
         new Prefetch(_, streams, settings.bytes("spark.mooring.restore.max.bytes.per.second").getOrElse(Long.MaxValue))))

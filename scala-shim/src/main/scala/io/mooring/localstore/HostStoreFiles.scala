@@ -164,7 +164,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
    * always with `readIt`, its content decides: by the checksum in the file's name, or without one by the checksums of the SST file's
    * blocks. A file that is not sound is removed.
    */
-  def sound(name: String, readIt: Boolean): Option[Path] = attemptOr[Option[Path]](s"use $name", None) {
+  def checked(name: String, readIt: Boolean): Option[Path] = attemptOr[Option[Path]](s"use $name", None) {
     find(name).filter { case (path, _) => Files.exists(path) }.find { case (path, kept) =>
       val good = Files.size(path) == kept.length &&
         ((!readIt && mtime(path) == kept.mtimeNanos) || isProved(path, kept))
@@ -179,7 +179,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   def has(name: String): Boolean = attemptOr("look up", false)(find(name).nonEmpty)
 
   /** Puts the sound file `name` at `target`. Its length, or None when there is no such file. */
-  def adopt(name: String, target: Path, readIt: Boolean): Option[Long] = sound(name, readIt).flatMap { path =>
+  def adopt(name: String, target: Path, readIt: Boolean): Option[Long] = checked(name, readIt).flatMap { path =>
     attemptOr[Option[Long]](s"use $name", None) {
       try Files.createLink(target, path)
       catch {

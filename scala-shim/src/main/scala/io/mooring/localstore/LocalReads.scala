@@ -17,7 +17,7 @@ private[mooring] object LocalReads {
    * @param localFiles the host's own file system, without checksum files beside the files
    */
   def open(hostFiles: HostStoreFiles, name: String, reads: StoreReads, localFiles: FileSystem): Option[FSDataInputStream] =
-    hostFiles.sound(name, readIt = true).flatMap { local =>
+    hostFiles.checked(name, readIt = true).flatMap { local =>
       try {
         val stream = localFiles.open(new Path(local.toUri))
         val isNew = hostFiles.cameAhead(name)

@@ -30,7 +30,7 @@ private final class Mending(storeDir: Path, hostFiles: HostStoreFiles, checkpoin
     try Some(checkpoint.getFileStatus(file).getLen)
     catch { case _: FileNotFoundException => None }
 
-  private def writeBack(name: String, file: Path): Unit = for (local <- hostFiles.sound(name, readIt = true)) {
+  private def writeBack(name: String, file: Path): Unit = for (local <- hostFiles.checked(name, readIt = true)) {
     val whole = new Path(file.getParent, s".mending-${UUID.randomUUID()}")
     try {
       Using.resource(checkpoint.create(whole, false))(out => Files.copy(local, out))

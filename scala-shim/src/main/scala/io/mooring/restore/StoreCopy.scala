@@ -97,8 +97,8 @@ private[mooring] final class StoreCopy(
     if (isHeld) hostFiles.forget(attempt.present.keySet -- filesOfVersion.keySet -- needed.keySet)
     hostFiles.touch()
     needed = filesOfVersion
-    // When the instance could not be opened, `sound` removes damaged files. They are fetched again with the next version.
-    if (!attempt.opensAs.forall(openOrAdvance(_, isHeld))) filesOfVersion.keys.foreach(hostFiles.sound(_, readIt = true))
+    // When the instance could not be opened, `checked` removes damaged files. They are fetched again with the next version.
+    if (!attempt.versionToOpen.forall(openOrAdvance(_, isHeld))) filesOfVersion.keys.foreach(hostFiles.checked(_, readIt = true))
     attempt.fetched
   }
 
@@ -124,7 +124,7 @@ private[mooring] final class StoreCopy(
     def names: Set[String] = newFiles.keySet
 
     /** The version at which the open instance is to be opened, when it could not be advanced; None when there is nothing to open. */
-    var opensAs = Option.empty[CopiedVersion]
+    var versionToOpen = Option.empty[CopiedVersion]
 
     /** The files that a version of checkpoint format v2 needs: its snapshot, or its changelog and the versions that this builds on. */
     def filesInFormat2(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
@@ -143,7 +143,7 @@ private[mooring] final class StoreCopy(
     private def filesOfLineage(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] =
       lineage(version, id, counts) match {
         case None =>
-          opensAs = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true, counts))
+          versionToOpen = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true, counts))
           snapshot(s"${version}_$id")
         case Some(copied) => advanced(copied).getOrElse(fromSnapshot(s"${version}_$id", earlier(copied), copied))
       }
@@ -197,7 +197,7 @@ private[mooring] final class StoreCopy(
 
     private def fromSnapshot(stem: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
       val (base, later) = baseOf(stem, versions)
-      opensAs = Some(copied)
+      versionToOpen = Some(copied)
       base.fold(Map.empty[String, Long])(snapshot) ++ fetchAll(later.map(name => s"$name.changelog")).zip(later).flatMap {
         case (found, name) => found.getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
       }
