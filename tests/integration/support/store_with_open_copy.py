@@ -289,7 +289,8 @@ class Store:
     def _new_copy(self) -> Any:
         one_at_a_time = self._jvm.java.util.concurrent.Semaphore(1)
         no_waits = self._jvm.org.apache.spark.shims.IdleWaitBudget(0)
-        args = self.path, self._partition, self._access, one_at_a_time, no_waits, self._jvm.io.mooring.standby.Commits()
+        last_commit = self._jvm.io.mooring.standby.LastCommit()
+        args = self.path, self._partition, self._access, one_at_a_time, no_waits, last_commit
         return self._jvm.io.mooring.standby.InstanceOfCopy(*args)
 
     def _take(self) -> Any:

@@ -115,7 +115,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     private var isBusy = false
     @volatile var state: CopyState = CopyState(partition, -1, 0)
     @volatile var orderedAt: Long = System.nanoTime()
-    private val commits = new Commits
+    private val lastCommit = new LastCommit
     @volatile private var directories = Set.empty[String] // of the last order's stores
     // directory -> the version that a task here has opened last, and when
     private val lastOpenedByTask = new ConcurrentHashMap[String, (Long, Long)]()
@@ -125,7 +125,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     /** Takes an order; it replaces an order that waits. An order that is done already is only reported again. */
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
       orderedAt = System.nanoTime()
-      commits.note(newer.version)
+      lastCommit.note(newer.version)
       directories = newer.stores.map(_.directory).toSet
       if (lastDone.contains(newer)) ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched = 0)
       else {
@@ -221,7 +221,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
       val directory = new Path(wanted.directory)
       val hostFiles = store.filesOf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
       throttle = throttle.orElse(Some(new CpuThrottle(math.min(throttledForMs, fullSpeedInMs))))
-      val instance = new InstanceOfCopy(directory, partition, access, openSlots, openingWaits, commits)
+      val instance = new InstanceOfCopy(directory, partition, access, openSlots, openingWaits, lastCommit)
       val made = new StoreCopy(directory, hostFiles, access, pace, instance, throttle = throttle)
       stores += wanted.directory -> made
       made

@@ -12,7 +12,7 @@ import org.apache.spark.shims.IdleWaitBudget
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores}
 
 /** Infers from the orders for a copy when the copied query has committed: an order for a new version comes soon after the commit. */
-private[mooring] final class Commits {
+private[mooring] final class LastCommit {
   private var newest = -1L // the newest version of any order
   @volatile private var committedAt = System.nanoTime()
 
@@ -26,10 +26,10 @@ private[mooring] final class Commits {
    * Whether the query has committed in the last half second. Then no task of the next batch runs here yet, unless that batch follows at
    * once.
    */
-  def hasJustCommitted: Boolean = System.nanoTime() - committedAt < Commits.JustNowNanos
+  def isRecent: Boolean = System.nanoTime() - committedAt < LastCommit.JustNowNanos
 }
 
-private object Commits {
+private object LastCommit {
   private val JustNowNanos = TimeUnit.MILLISECONDS.toNanos(500)
 }
 
@@ -46,7 +46,7 @@ private object Commits {
  * @param openingWaits the waits of all copies before their opening. An opening takes a processor for a second while code is cold
  */
 private final class InstanceOfCopy(
-    directory: Path, partition: Int, access: CheckpointAccess, slots: Semaphore, openingWaits: IdleWaitBudget, commits: Commits)
+    directory: Path, partition: Int, access: CheckpointAccess, slots: Semaphore, openingWaits: IdleWaitBudget, lastCommit: LastCommit)
   extends OpenCopy {
   private val isPossible = OpenStores.arePossible(access)
   @volatile private var isOver = false
@@ -86,7 +86,7 @@ private final class InstanceOfCopy(
   /** Only one copy waits at a time, so that the other threads can advance copies. */
   override def awaitIdle(isWanted: => Boolean): Unit =
     if (isPossible && !isPaused && slots.availablePermits > 0 && InstanceOfCopy.waiting.tryAcquire())
-      try openingWaits.await(isWanted && !isOver, commits.hasJustCommitted)
+      try openingWaits.await(isWanted && !isOver, lastCommit.isRecent)
       finally InstanceOfCopy.waiting.release()
 
   override def advanceOrOpen(copied: CopiedVersion): Boolean = !isPossible || isOver || {
