@@ -101,8 +101,8 @@ object PendingTasks {
 
   /**
    * Has tasks that start from now on ask the driver where their shuffle files are. An executor remembers the driver's answer until a task
-   * of a newer epoch comes. Stock gives a task the epoch in which its stage began, also for later attempts. Such an attempt would read from
-   * an executor that is gone. If that executor is silent, the attempt would wait for `spark.network.timeout`.
+   * of a newer epoch comes. Stock Spark gives a task the epoch in which its stage began, also for later attempts. Such an attempt would
+   * read from an executor that is gone. If that executor is silent, the attempt would wait for `spark.network.timeout`.
    */
   def refreshEpochs(context: SparkContext): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl => scheduler.synchronized {

@@ -40,7 +40,7 @@ private object LoadDoubts {
 }
 
 /**
- * Stock's file manager of one RocksDB store, with Mooring's additions:
+ * Stock Spark's file manager of one RocksDB store, with Mooring's additions:
  *
  *  - SST files and RocksDB's own log files go through the host's store (`FileManagerOfLine`), and the observer is called at loads and
  *    uploads;
@@ -97,7 +97,7 @@ private class FileManagerShim(observer: StoreObserver, arguments: FileManagerArg
     }
   }
 
-  // Stock looks for the snapshot by four calls to the checkpoint. A file that the host keeps was in the checkpoint.
+  // Stock Spark looks for the snapshot by four calls to the checkpoint. A file that the host keeps was in the checkpoint.
   override def existsSnapshotFile(version: Long, checkpointUniqueId: Option[String]): Boolean =
     checkpointUniqueId match {
       case Some(id) if !doubts.any && observer.keeps(s"${version}_$id.zip") => true
@@ -122,7 +122,7 @@ private class FileManagerShim(observer: StoreObserver, arguments: FileManagerArg
 
   /**
    * A changelog names all versions that it builds on. Those before the snapshot that this instance began with are not needed, and
-   * are left out here. Stock drops them only when it uploads a snapshot itself. If a partition always moved before that, the list
+   * are left out here. Stock Spark drops them only when it uploads a snapshot itself. If a partition always moved before that, the list
    * would grow until it can not be written (at about 860 versions), which ends the query.
    */
   override def getChangeLogWriter(
@@ -137,7 +137,7 @@ private class FileManagerShim(observer: StoreObserver, arguments: FileManagerArg
     case _ => lineage
   }
 
-  /** Stock takes an ordinary exception for a damaged snapshot, and replays every changelog. An InterruptedException prevents that. */
+  /** Stock Spark takes an ordinary exception for a damaged snapshot, and replays every changelog. An InterruptedException prevents that. */
   private def throwIfTaskIsKilled(): Unit = if (RocksDBShim.taskIsKilled) throw cancelled(null)
 
   private def cancelled(cause: Throwable): Throwable =

@@ -20,7 +20,7 @@ private final class InsideRocksDB(store: RocksDB) {
   def writeOptions: WriteOptions = call(methods.writeOptions)
   def families: JMap[Short, String] = call(methods.families)
 
-  /** Stock's replay of changelogs, which looks every key up to count keys. */
+  /** Stock Spark's replay of changelogs, which looks every key up to count keys. */
   def replayChangelog(versions: Seq[(Long, String)]): Unit = {
     call[Any](methods.replayChangelog, versions.map { case (version, id) => (version, Option(id)) }.toArray)
     ()
@@ -42,7 +42,7 @@ private final class InsideRocksDB(store: RocksDB) {
 }
 
 private object InsideRocksDB {
-  /** The version from which stock counts to the next snapshot; None where this Spark counts in another way. */
+  /** The version from which stock Spark counts to the next snapshot; None where this Spark counts in another way. */
   def lastSnapshotOf(store: RocksDB): Option[Long] =
     SparkInternals.rocksDBLastSnapshotVersion.map { case (get, _) => get.invoke(store).asInstanceOf[Long] }
 

@@ -56,7 +56,7 @@ object OpenStores {
           throw e
       }
     try {
-      // Stock loads the snapshot alone. The versions after it are replayed by `Replay`, which need not count keys.
+      // Stock Spark loads the snapshot alone. The versions after it are replayed by `Replay`, which need not count keys.
       val (version, id) = shim.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
       val throttle = new CpuThrottle(ThrottledForMs)
       try throttle.run(shim.loadCopy(version, id))

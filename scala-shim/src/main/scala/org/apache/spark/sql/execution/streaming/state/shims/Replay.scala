@@ -17,7 +17,7 @@ object KeyCounts {
 }
 
 /**
- * Writes the changes of later versions into an open copy. Stock's replay looks every key up before it writes the key, to count
+ * Writes the changes of later versions into an open copy. Stock Spark's replay looks every key up before it writes the key, to count
  * keys; the look-ups take most of its time. Where the store's executor has reported the number of keys, this replay writes many
  * changes at once, in the order of their keys.
  *
@@ -28,7 +28,7 @@ private final class Replay(store: RocksDBOfLine, hasColumnFamilies: Boolean) {
 
   private val inside = new InsideRocksDB(store)
 
-  /** Replays these versions as stock does on top of a snapshot. */
+  /** Replays these versions as stock Spark does on top of a snapshot. */
   def countingKeys(versions: Seq[(Long, String)]): Unit = {
     inside.replayChangelog(versions)
     setCounts(inside.counts)
@@ -46,7 +46,7 @@ private final class Replay(store: RocksDBOfLine, hasColumnFamilies: Boolean) {
     batch.write()
   }
 
-  /** Stock's replay finds an unknown family when it looks a key up. Such a family would get another number later. */
+  /** Stock Spark's replay finds an unknown family when it looks a key up. Such a family would get another number later. */
   private def checkFamily(key: Array[Byte], families: JMap[Short, String]): Unit = {
     val id = RocksDBStateStoreProvider.getColumnFamilyBytesAsId(key)
     if (!families.containsKey(id)) throw new IllegalStateException(s"a changelog has a key of column family $id, which is not known here")

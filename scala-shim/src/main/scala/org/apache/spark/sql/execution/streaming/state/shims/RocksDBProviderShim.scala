@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
 /**
- * Stock's provider of RocksDB stores, which makes a `RocksDBShim` for each store, or takes an open copy over.
+ * Stock Spark's provider of RocksDB stores, which makes a `RocksDBShim` for each store, or takes an open copy over.
  *
  * Called by the task's thread, with Spark's lock of all providers. Depends on `ProviderOfLine`, `RocksDBOfLine` and
  * `FileManagerOfLine`, which say where a line of Spark makes these three.

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.state._
  * Stock RocksDB's instance of one state store, with what Mooring adds to it:
  *
  *  - it calls a `StoreObserver` at loads and commits, for the host's store, metrics and reports;
- *  - it stays usable after a task was killed, where stock opens the version again;
+ *  - it stays usable after a task was killed, where stock Spark opens the version again;
  *  - as an open copy it is advanced from version to version by changelogs, until a provider takes it over;
  *  - it makes snapshots at versions that differ from partition to partition;
  *  - its maintenance waits until the executor is idle.
@@ -90,7 +90,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
 
   /**
    * Makes the next snapshot of a copy that was taken over due at the partition's turn, as its former owner would have made it.
-   * Stock counts from the snapshot that was loaded, which is mostly an older one: all copies that are taken over together
+   * Stock Spark counts from the snapshot that was loaded, which is mostly an older one: all copies that are taken over together
    * would make their snapshots in their first batch, when there is most to do.
    */
   private def continueSnapshotSchedule(): Unit = {
@@ -100,7 +100,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
   }
 
   /**
-   * Makes the next snapshot due at the partition's turn, if that comes sooner than stock's. With stock, all partitions make
+   * Makes the next snapshot due at the partition's turn, if that comes sooner than stock Spark's. With stock Spark, all partitions make
    * theirs in the same batch, one in `minDeltasForSnapshot`, and that batch takes longer. A partition's turn is the same on
    * any executor.
    */
@@ -122,7 +122,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
       def before = lineage.headOption.filter(_._1 > loadedVersion).toSeq.flatMap { case (first, itsId) => lineageOf(first, itsId).init }
       !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && advance(lineage, None, before)
     } catch {
-      case NonFatal(_) if !RocksDBShim.taskIsKilled => false // stock's load reads the same files, and reports what is wrong
+      case NonFatal(_) if !RocksDBShim.taskIsKilled => false // stock Spark's load reads the same files, and reports what is wrong
     }
   }
 
@@ -208,7 +208,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
     } else isAtTheEnd
   }
 
-  /** Replays changelogs. Where rows have checksums, stock's own replay is used: only that one verifies them. */
+  /** Replays changelogs. Where rows have checksums, stock Spark's own replay is used: only that one verifies them. */
   private def replay(versions: Seq[(Long, String)], counts: Option[KeyCounts]): Unit = {
     val replay = new Replay(this, arguments.hasColumnFamilies)
     counts.filterNot(_ => RowChecksums.areWritten(conf)) match {
@@ -223,7 +223,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
     }
   }
 
-  /** Called by any thread, any number of times, as stock's. */
+  /** Called by any thread, any number of times, as stock Spark's. */
   override def close(): Unit = {
     lock.lock()
     try if (!isClosed) {
@@ -277,7 +277,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
   }
 
   /**
-   * After a roll-back, stock opens the version again for the next attempt. A task that was killed, or could not fetch its input from
+   * After a roll-back, stock Spark opens the version again for the next attempt. A task that was killed, or could not fetch its input from
    * a lost executor, has mostly written little: its writes are taken back, and the instance stays open at the version.
    */
   override def rollback(): Unit = {
