@@ -23,7 +23,7 @@ final class QueryWatch(
     bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], startWait: StartWaitBudget,
     waitsForPlan: Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> id of its newest run; written with the lock
-  private val planned = ConcurrentHashMap.newKeySet[String]() // ids of runs whose first batch was planned
+  private val plannedRuns = ConcurrentHashMap.newKeySet[String]() // ids of runs whose first batch was planned
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
   private val knownShapes = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> the shape that the agent knows
   private val underWay = new ConcurrentHashMap[String, QueryWatch.BatchUnderWay]() // query id -> the newest batch; written with the lock
@@ -86,7 +86,7 @@ final class QueryWatch(
   /** A batch of the query was planned. Before the first batch of a run, waits for the plan. */
   def planned(query: String, operators: Seq[OperatorFacts]): Unit = {
     val run = operators.head.runId
-    if (planned.add(run)) {
+    if (plannedRuns.add(run)) {
       val running = StreamShims.query(query)
       synchronized(runs.put(query, run))
       tellOnce(query, run, running, operators)
@@ -130,7 +130,7 @@ final class QueryWatch(
 
   def ended(query: String, run: String, error: Option[String]): Unit = {
     repeated.remove(run)
-    planned.remove(run)
+    plannedRuns.remove(run)
     startWait.ended(run)
     prefetches.foreach(_.ended(run))
     synchronized {
