@@ -1,7 +1,7 @@
 """Every exception that Mooring raises on purpose. Catch `MooringError` to catch them all.
 
     MooringError
-    |-- InvalidGroupingError            tasks cannot be grouped as asked, or a plan breaks a grouping promise
+    |-- InvalidGroupingError            tasks cannot be grouped as asked, or a job model breaks a promise
     |-- InvalidJobModelError            a job model, as a value or as JSON, makes no sense
     |-- InvalidMessageError             a message of another process, as JSON in the store, makes no sense
     |-- InvalidPlanError                a forecast is asked for hosts or processors that make no sense
@@ -46,7 +46,7 @@ class MooringError(Exception):
 
 
 class InvalidGroupingError(MooringError):
-    """Tasks cannot be grouped as asked, or a plan breaks a promise; the message says which, and where."""
+    """Tasks cannot be grouped as asked, or a job model breaks a promise; the message says which, and where."""
 
 
 class InvalidJobModelError(MooringError):

@@ -1,4 +1,4 @@
-"""Checks a plan against the promises of grouping, independently of the planner.
+"""Checks a job model against the promises of grouping, independently of the planner.
 
 It shares no code with the planner, so that it finds the planner's mistakes.
 """

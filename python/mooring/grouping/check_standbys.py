@@ -1,4 +1,4 @@
-"""Checks the standbys of a plan against their promises, independently of the planner.
+"""Checks the standbys of a job model against their promises, independently of the planner.
 
 It shares no code with `mooring.standby`, so that it finds the planner's mistakes.
 """

@@ -138,7 +138,7 @@ def uncovered_tasks(queue: RequestQueue, fleet: Fleet, source: str) -> list[str]
 def _is_cold(fleet: Fleet, ends: set[str], query: str, partition: int, holders: list[str]) -> bool:
     """Whether a task on the executor that is to end has no warm copy on an executor that stays."""
     if not holders:
-        return fleet.timers.regroup_at_ms is not None or fleet.is_incomplete  # the next plan may have some
+        return fleet.timers.regroup_at_ms is not None or fleet.is_incomplete  # the next job model may have some
     end, stay = [h for h in holders if h in ends], [h for h in holders if h not in ends]
     if is_warm_at(fleet, query, partition, stay):
         return False

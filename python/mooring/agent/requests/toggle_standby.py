@@ -59,7 +59,7 @@ def _started(id: str, fleet: Fleet, copies: Copies) -> Outcome | None:
             f"{len(lacks)} of {wanted} copies have no place, as that of {lacks[0].task_name}: {lacks[0].reason}; the"
             f" standbys of processor {id} are no longer stopped, and what is missing comes when there is a place",
         )
-    if held < wanted and fleet.queries:  # some were lost meanwhile: the next plan makes new ones
+    if held < wanted and fleet.queries:  # some were lost meanwhile: the next job model has new ones
         return None
     message = f"{held} copies are in the plan; they are warm when mooring status shows no lag"
     return Outcome(Happening.IN_FORCE, message)
