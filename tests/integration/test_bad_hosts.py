@@ -113,8 +113,9 @@ def test_tasks_leave_a_host_that_speculation_outruns_and_return_when_it_is_well(
             load.feed(job)
             return "lent-because" in load.processor_at(BAD)
 
-        job.wait_until(is_lent, "two batches in which speculation is faster", 120)
-        assert "by speculation" in load.processor_at(BAD)["lent-because"]
+        job.wait_until(is_lent, "the batches in which speculation is faster, or half of the tasks run elsewhere", 120)
+        reason = load.processor_at(BAD)["lent-because"]
+        assert "by speculation" in reason or "half of them ran elsewhere" in reason
         assert job.log.count("Mooring: tasks of distinct run elsewhere than on executor") == 1
         load.feed(job)
         job.wait_until(lambda: load.runs_at() == {GOOD}, "all tasks to run at the other host", 30)

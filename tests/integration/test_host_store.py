@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import tempfile
 import time
 import uuid
@@ -85,6 +87,14 @@ def test_a_file_in_use_stays(kept: SharedHostStore, tmp_path: Path) -> None:
     (tmp_path / "opened.sst").unlink()
     kept.sweep(limit=1024)
     assert kept.partitions() == []
+
+
+def test_files_are_kept_again_when_the_stores_directory_was_deleted_meanwhile(kept: SharedHostStore) -> None:
+    kept.keep(0, 1)
+    shutil.rmtree(kept.root)
+    kept.keep(0, 2)
+    assert kept.partitions() == [0]
+    assert stat.S_IMODE(kept.root.stat().st_mode) == 0o700
 
 
 def test_a_half_written_file_of_a_killed_executor_is_removed_after_an_hour(kept: SharedHostStore) -> None:

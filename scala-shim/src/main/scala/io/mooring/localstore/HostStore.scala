@@ -36,7 +36,14 @@ final class HostStore(val root: Path) {
   lazy val floor: Long = math.min(1L << 30, root.toFile.getTotalSpace / 20)
 
   /** How many bytes are missing to the floor of free space; 0 when there is enough. */
-  def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
+  def lackOfRoom(): Long = math.max(0, floor - usableSpace)
+
+  /** The free bytes of the disk, also when somebody has deleted the store's directory: the next file makes it again. */
+  private def usableSpace: Long = {
+    val bytes = root.toFile.getUsableSpace
+    if (bytes > 0 || Files.exists(root)) bytes
+    else Iterator.iterate(root)(_.getParent).takeWhile(_ != null).find(Files.exists(_)).fold(0L)(_.toFile.getUsableSpace)
+  }
 
   private[localstore] def sayFull(): Unit =
     Log.once("local-store-full", s"the disk of the local store $root has less than ${floor >> 20} " +
