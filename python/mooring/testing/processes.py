@@ -92,7 +92,9 @@ def _is_stopped(thread: Path) -> bool:
         letter = (thread / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     except OSError:
         return True  # it has ended
-    return letter in "TtZX"
+    # D: it is in a call of the kernel, and stops before it returns to its program. Such a call lasts as long as the
+    # stop where it waits for a child that was stopped between its fork and its own program.
+    return letter in "TtZXD"
 
 
 def _read(directory: Path) -> RunningProcess | None:

@@ -136,10 +136,17 @@ class ChildProcess:
         self.kill()
 
     def pause(self) -> None:
-        """SIGSTOP to the whole group: connections stay open, and no request is answered. Returns when it is stopped."""
+        """SIGSTOP to the whole group: connections stay open, and no request is answered. Returns when it is stopped.
+
+        `ClusterError` when it is not stopped after ten seconds. Then it goes on as before.
+        """
         self._signal_group(signal.SIGSTOP)
         if self._process is not None:
-            wait_until(lambda: group_is_stopped(self.pid), f"all of {self.name} to be stopped", timeout=10)
+            try:
+                wait_until(lambda: group_is_stopped(self.pid), f"all of {self.name} to be stopped", timeout=10)
+            except ClusterError:
+                self.resume()
+                raise
 
     def resume(self) -> None:
         """SIGCONT to the whole group."""
