@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 # The version of Spark for jar, demo and tests. Another one is fetched once, and comes before that of the environment.
-OWN_SPARK := 4.2.0
+OWN_SPARK := 4.2.1
 SPARK ?= $(OWN_SPARK)
 ifneq ($(SPARK),$(OWN_SPARK))
 OTHER_SPARK := $(abspath $(or $(MOORING_CACHE),$(HOME)/.cache/mooring))/pyspark-$(SPARK)
@@ -16,6 +16,7 @@ PIP := $(PY) -m pip install --disable-pip-version-check
 PYTEST := $(PY) -m pytest
 CHECK_TOOLS := scripts/check_machine.py scala-shim/jdk.py
 QUICK_TESTS := $(wildcard tests/unit tests/property tests/contract)
+EACH_LINE := tests/versions/test_each_line.py
 LIGHT := not heavy and not chaos
 
 # Spark's own helpers otherwise start the system's python3 on the executors.
@@ -40,7 +41,7 @@ demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill,
 	$(BIN)/mooring demo $(ARGS)
 
 test: $(VENV)/.ready-dev jar  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
-	$(PYTEST) $(QUICK_TESTS) tests/integration -m "$(LIGHT)" --numprocesses 2 --dist loadgroup --durations=20 --durations-min=5 $(ARGS)
+	$(PYTEST) $(QUICK_TESTS) tests/integration $(EACH_LINE) -m "$(LIGHT)" --numprocesses 2 --dist loadgroup --durations=20 --durations-min=5 $(ARGS)
 
 lint: $(VENV)/.ready-dev jar  ## ruff, mypy, the direction of imports; the jar's own warnings are errors
 	@failed=; check() { echo "$$*"; "$$@" || failed="$$failed; $$*"; }; PATH="$(abspath $(BIN)):$$PATH"; \
@@ -97,7 +98,7 @@ machine:  ## say what this machine lacks, if anything
 $(PY): | machine
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
+$(VENV)/.ready: Makefile pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
 	@echo "Setting up $(VENV). The first time this fetches PySpark, 430 MB, and may take some minutes."
 	$(PIP) 'pip>=23'
 	$(PIP) --editable '.[kafka,zookeeper]' 'pyspark==$(OWN_SPARK)'

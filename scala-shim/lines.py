@@ -3,6 +3,7 @@
 A line is a minor version of Spark, such as 4.2. The sources of a jar are `scala-shim/src/main/scala`, and each folder
 beside `main` whose name has the line: `spark-4.2`, or a range of lines such as `spark-4.1-to-4.3`.
 
+    python scala-shim/lines.py              print the version of Spark of each line, the oldest first
     python scala-shim/lines.py VERSION      fetch that Spark, if it is not here yet; print the folder for PYTHONPATH
 """
 
@@ -49,7 +50,7 @@ _FOLDER: Final = re.compile(r"spark-(\d+\.\d+)(?:-to-(\d+\.\d+))?")
 LINES: Final = (
     Line("4.0", "4.0.5", tried=("4.0.5",)),
     Line("4.1", "4.1.4", tried=("4.1.4",)),
-    Line("4.2", "4.2.0", tried=("4.2.0",)),
+    Line("4.2", "4.2.1", tried=("4.2.0", "4.2.1")),
     Line("4.3", "4.3.0", tried=("4.3.0",)),
 )
 
@@ -175,7 +176,9 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the folder for the PYTHONPATH of each version; the exit code."""
+    """Print the folder for the PYTHONPATH of each version, or the lines' versions without one; the exit code."""
+    if not arguments:
+        print("\n".join(line.spark for line in LINES))
     try:
         for version in arguments:
             print(fetched(version))
