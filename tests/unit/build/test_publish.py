@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
         output.write_bytes(b"the jar")
 
     monkeypatch.setattr(publish, "build", build)
-    return publish.publish(tmp_path, LINE, tmp_path / "repository")
+    return publish.publish(tmp_path, LINE, tmp_path / "repository", "https://git.example/a&b/")
 
 
 def test_each_file_has_the_name_that_maven_looks_for(folder):
@@ -52,6 +52,15 @@ def test_the_pom_names_the_artifact_and_no_dependency(folder):
     found = [pom.findtext(f"{space}{name}") for name in ("groupId", "artifactId", "version")]
     assert found == ["io.mooring", "mooring-spark-4.1_2.13", "1.2.3"]
     assert pom.find(f"{space}dependencies") is None
+
+
+def test_the_pom_has_what_maven_central_asks_for(folder):
+    pom = ElementTree.parse(next(folder.glob("*.pom"))).getroot()
+    space = "{http://maven.apache.org/POM/4.0.0}"
+    wanted = ("name", "description", "url", "licenses/license/name", "developers/developer/name", "scm/url")
+    found = {path: pom.findtext("/".join(f"{space}{part}" for part in path.split("/"))) for path in wanted}
+    assert all(found.values()), found
+    assert found["url"] == found["scm/url"] == "https://git.example/a&b"
 
 
 def test_the_sources_are_those_of_the_line(folder):
