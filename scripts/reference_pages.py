@@ -63,6 +63,7 @@ def parts() -> Mapping[str, Callable[[], str]]:
         "orders": lambda: _classes_table(orders, orders.Order),
         "exit-codes": exit_codes,
         "tried-on-each-version": lambda: tried.table(tried.kept()),
+        "formats-on-each-version": lambda: tried.formats_table(tried.kept()),
     }
 
 

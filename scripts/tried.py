@@ -63,7 +63,12 @@ CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = {
 """The rows of the table: what a user asks for, and the files of tests that show it."""
 
 Results = dict[str, dict[str, str]]
-"""By file and test: `passed`, `failed`, or `skipped: ` and the reason."""
+"""By file and test: `passed`, `failed`, or `skipped: ` and the reason; then properties of the test, `; name: text`."""
+
+_FORMATS: Final = "versions.test_checkpoints"
+_FORMATS_TEST: Final = re.compile(r"test_a_checkpoint_of_one_format_where_\w+\[[\d.]+-(\d)-(\d)\]")
+_ENDS: Final = ("stock", "mooring")
+"""The properties of that test: how the query ends."""
 
 _LINE_IN_NAME = re.compile(r"\[(\d+\.\d+)[-\]]")
 
@@ -87,7 +92,9 @@ def _outcome(case: ElementTree.Element) -> str:
     skip = case.find("skipped")
     if skip is not None:
         return f"skipped: {skip.get('message', '')}"
-    return "passed" if case.find("failure") is None and case.find("error") is None else "failed"
+    outcome = "passed" if case.find("failure") is None and case.find("error") is None else "failed"
+    noted = {one.get("name", ""): one.get("value", "") for one in case.iter("property")}
+    return "; ".join([outcome, *(f"{name}: {noted[name]}" for name in _ENDS if name in noted)])
 
 
 def keep(found: Mapping[str, Results], folder: Path = RESULTS) -> None:
@@ -128,9 +135,28 @@ def table(results: Mapping[str, Results]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def formats_table(results: Mapping[str, Results]) -> str:
+    """How a query ends whose settings name another format of the checkpoint: on stock Spark, and with Mooring."""
+    ends: dict[tuple[str, str], dict[str, str]] = {}
+    for spark, of in results.items():
+        for test, outcome in of.get(_FORMATS, {}).items():
+            formats = _FORMATS_TEST.fullmatch(test)
+            if formats is not None:
+                said = dict(part.split(": ", 1) for part in outcome.split("; ") if ": " in part)
+                cell = "<br>".join(f"{name}: {said[name]}" for name in _ENDS if name in said)
+                ends.setdefault((formats[1], formats[2]), {})[spark] = cell or outcome
+    if not ends:
+        return "No result is kept yet.\n"
+    columns = [spark for spark in results if any(spark in cells for cells in ends.values())]
+    lines = [f"| checkpoint | settings | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
+    for (begun, wanted), cells in sorted(ends.items()):
+        lines.append(f"| v{begun} | v{wanted} | {' | '.join(cells.get(spark, 'not run') for spark in columns)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _cell(files: Iterable[str], results: Results) -> str:
     """Such as `12 passed, 1 skipped`; `not run` where no test of the capability was run."""
-    outcomes = [outcome.partition(":")[0] for file in files for outcome in results.get(file, {}).values()]
+    outcomes = [re.split("[:;]", outcome)[0] for file in files for outcome in results.get(file, {}).values()]
     counts = Counter(outcomes)
     return ", ".join(f"{counts[what]} {what}" for what in ("passed", "failed", "skipped") if counts[what]) or "not run"
 

@@ -1,4 +1,4 @@
-"""Each line of Spark has what Mooring reaches in it by reflection. Skips lines whose Spark `make lines` has not fetched."""
+"""Each line of Spark has what Mooring reaches in it by reflection. Skips lines that `make lines` has not fetched."""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="tests.integration.test_drain" name="d[4.0-x]"><error message="no cluster"/></testcase>
 <testcase classname="tests.versions.test_checkpoints" name="e[4.0-4.1-x]"/>
 <testcase classname="tests.versions.test_smoke" name="f"/>
+<testcase classname="tests.versions.test_smoke" name="g"><properties><property name="stock" value="AnError"/>
+<property name="mooring" value="right"/></properties></testcase>
 </testsuite></testsuites>"""
 
 
@@ -22,7 +24,7 @@ def test_a_report_is_read_test_by_test(tmp_path):
         "4.2.1": {
             "integration.test_jobs": {"a": "passed", "b": "failed", "c": "skipped: no Delta"},
             "integration.test_drain": {"d[4.0-x]": "failed"},
-            "versions.test_smoke": {"f": "passed"},
+            "versions.test_smoke": {"f": "passed", "g": "passed; stock: AnError; mooring: right"},
         },
         "4.0": {"versions.test_checkpoints": {"e[4.0-4.1-x]": "passed"}},
     }
@@ -63,3 +65,24 @@ def test_the_table_adds_up_the_files_of_a_capability_and_names_what_was_not_run(
 def test_each_file_of_the_table_exists():
     files = {file for files in tried.CAPABILITIES.values() for file in files}
     assert {file for file in files if not (tried.ROOT / "tests" / f"{file.replace('.', '/')}.py").is_file()} == set()
+
+
+def test_how_a_query_ends_on_stock_spark_and_with_mooring_is_shown_by_format_and_version():
+    name = "test_a_checkpoint_of_one_format_where_the_conf_names_another_ends_no_worse_than_with_stock[{}]"
+    results = {
+        "4.0.5": {"versions.test_checkpoints": {name.format("4.0-1-2"): "passed; stock: AnError; mooring: right"}},
+        "4.1.4": {
+            "versions.test_checkpoints": {
+                name.format("4.1-1-2"): "passed; stock: right; mooring: right",
+                name.format("4.1-2-2"): "failed",
+                "test_another[4.1-1-2]": "passed",
+            }
+        },
+    }
+    assert tried.formats_table(results).splitlines() == [
+        "| checkpoint | settings | 4.0.5 | 4.1.4 |",
+        "|---|---|---|---|",
+        "| v1 | v2 | stock: AnError<br>mooring: right | stock: right<br>mooring: right |",
+        "| v2 | v2 | not run | failed |",
+    ]
+    assert "| to the next line of Spark, and both formats | 1 passed | 2 passed, 1 failed |" in tried.table(results)
