@@ -34,6 +34,7 @@ from tests.integration.support.job_runs import (
     compile_scala,
 )
 from tests.integration.support.job_to_drain import KILLED_AT, WITHOUT_AN_END, DrainableJob, OpenInput
+from tests.integration.support.kafka_source import kafka_source
 from tests.seeds import seeded
 
 CHAINED = Job("chained_until_drained", answers.chained_until_drained)
@@ -221,7 +222,7 @@ def test_of_a_topic_that_is_written_to_all_the_while_everything_before_the_mark_
     conf = {
         "spark.plugins": "io.mooring.MooringPlugin",
         "spark.jars": str(jar_path()),
-        "spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "spark.jars.packages": kafka_source(),
         "spark.mooring.metadata": str(tmp_path / "metadata"),
     }
     checkpoint = tmp_path / "checkpoints" / "counts"
