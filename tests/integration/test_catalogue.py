@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mooring.checkpoint.state_table import delta_package
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.job_outputs import last_commit
 from tests.integration.support.queries_with_pending_output import outer_join_in_windows, window_counts
+from tests.integration.support.spark_packages import delta
 from tests.unit.cli import records
 
 pytestmark = pytest.mark.one_jvm
@@ -29,12 +29,12 @@ FILES = 6
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """With Delta's jars, which the session does not use."""
-    delta = {
-        "spark.jars.packages": delta_package(),
+    conf = {
+        "spark.jars.packages": delta(),
         "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
     }
     ours = {"checkpoint_catalog_enabled": "true", "checkpoint_catalog_interval": "1s"}
-    with application("catalogue", tmp_path_factory.mktemp("catalogue"), delta, **ours) as session:
+    with application("catalogue", tmp_path_factory.mktemp("catalogue"), conf, **ours) as session:
         yield session
 
 

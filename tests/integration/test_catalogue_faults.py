@@ -18,12 +18,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
-from mooring.checkpoint.state_table import delta_package
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, own_agents
+from tests.integration.support.spark_packages import delta
 from tests.unit.checkpoint.made import Made
 
 pytestmark = pytest.mark.heavy
@@ -33,11 +33,11 @@ SEED = 5
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     ours = {"checkpoint_catalog_enabled": "true", "checkpoint_catalog_interval": "1s"}
-    delta = {
-        "spark.jars.packages": delta_package(),
+    conf = {
+        "spark.jars.packages": delta(),
         "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
     }
-    with application("catalogue-faults", tmp_path_factory.mktemp("faults"), delta, **ours) as session:
+    with application("catalogue-faults", tmp_path_factory.mktemp("faults"), conf, **ours) as session:
         yield session
 
 

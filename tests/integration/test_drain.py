@@ -34,7 +34,7 @@ from tests.integration.support.job_runs import (
     compile_scala,
 )
 from tests.integration.support.job_to_drain import KILLED_AT, WITHOUT_AN_END, DrainableJob, OpenInput
-from tests.integration.support.kafka_source import kafka_source
+from tests.integration.support.spark_packages import delta, kafka_source
 from tests.seeds import seeded
 
 CHAINED = Job("chained_until_drained", answers.chained_until_drained)
@@ -173,7 +173,6 @@ def test_sigterm_drains_first(spark_hosts: SparkCluster, tmp_path: Path) -> None
 
 THREE = Job("three_until_drained", answers.three_until_drained, read=read_delta)
 DELTA = {
-    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
@@ -183,7 +182,7 @@ DELTA = {
 def test_queries_that_feed_each_other_by_delta_tables_are_drained_in_order(
     spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    started = DrainableJob(THREE, spark_hosts, tmp_path, until="counts", **DELTA)
+    started = DrainableJob(THREE, spark_hosts, tmp_path, until="counts", **DELTA, **{"spark.jars.packages": delta()})
     started.events.offer(FILES - 4)
     assert started.command("drain", "--wait", "--timeout", "600s") == 0, capsys.readouterr().out
     started.submission.finish(120)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.support.spark_packages import delta, line_of_this_spark
+
 WRITES = """
 import sys
 from pyspark.sql import SparkSession
@@ -38,6 +40,9 @@ with session({}) as spark:
 @pytest.mark.heavy
 @pytest.mark.parametrize("form", ["1", "2"])
 def test_the_state_is_a_delta_table(form: str, tmp_path: Path) -> None:
+    delta()
+    if form == "2" and line_of_this_spark() == "4.0":
+        pytest.skip("Spark 4.0 has no reader for the state of checkpoints of format v2")
     checkpoint, table = tmp_path / "checkpoint", tmp_path / "table"
     _python("-c", WRITES, str(checkpoint), str(tmp_path), form)
     command = ("-m", "mooring.cli.main", "export", str(checkpoint), "--to", str(table), "--json")

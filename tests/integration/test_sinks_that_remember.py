@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from mooring.checkpoint.state_table import delta_package
 from mooring.cli.main import main
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
 from tests.integration.support.query_in_one_jvm import Job, same
+from tests.integration.support.spark_packages import delta
 
 pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
 
@@ -32,9 +32,7 @@ WRITER = "windows-to-delta"
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     here = tmp_path_factory.mktemp("sinks")
-    with application(
-        "sinks", here, {**DELTA, "spark.jars.packages": delta_package()}, drain_poll_interval="100ms"
-    ) as session:
+    with application("sinks", here, {**DELTA, "spark.jars.packages": delta()}, drain_poll_interval="100ms") as session:
         yield session
 
 
