@@ -76,6 +76,24 @@ def test_every_version_that_was_committed_is_in_the_table_with_its_files(
     assert {row.deployment for row in rows} == {spark.sparkContext.applicationId}
 
 
+def test_reports_that_the_agent_has_not_written_are_kept_for_the_next_agent(spark: SparkSession) -> None:
+    reports = spark._jvm.io.mooring.agent.StateReports()
+    for number in range(12_000):
+        reports.add(str(number))
+    assert json.loads(reports.take(20_000)) == list(range(12_000))
+    reports.requeueTaken()
+    assert json.loads(reports.take(20_000)) == list(range(12_000)), "the first agent died before it had written them"
+    reports.written()
+    reports.requeueTaken()
+    assert json.loads(reports.take(20_000)) == list(range(2_000, 12_000)), "some may not be committed yet"
+
+
+def test_a_file_that_can_not_be_read_for_its_checksum_fails_no_upload(spark: SparkSession, tmp_path: Path) -> None:
+    file = spark._jvm.org.apache.hadoop.fs.Path
+    noting = getattr(getattr(spark._jvm.io.mooring.localstore, "SharedFileSystem$"), "MODULE$")
+    noting.note(file(str(tmp_path / "gone.sst")), file(str(tmp_path / "checkpoint/state/0/0/SSTs/gone.sst")))
+
+
 @pytest.mark.heavy
 def test_stores_of_a_join_are_told_apart(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"

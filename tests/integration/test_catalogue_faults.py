@@ -145,13 +145,13 @@ def test_two_agents_at_once_leave_no_batch_out(spark: SparkSession, tmp_path: Pa
     for batches in range(10, 30, 5):
         for batch in range(batches, batches + 5):
             made.add(batch)
-        threads = [threading.Thread(target=_round, args=(keeper,)) for keeper in keepers]
+        threads = [threading.Thread(target=_pass, args=(keeper,)) for keeper in keepers]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     for keeper in keepers:
-        _round(keeper)
+        _pass(keeper)
         keeper.end()
     rows = spark.read.format("delta").load(f"{made.directory}/_mooring/state_versions").collect()
     assert Counter((row.batch, row.partition) for row in rows).keys() == {(b, p) for b in range(30) for p in range(2)}
@@ -164,14 +164,14 @@ def test_what_is_older_than_is_wanted_goes_from_the_table(spark: SparkSession, t
     conf = {"spark.mooring.checkpoint.catalog.interval": "1h", "spark.mooring.checkpoint.catalog.retain.batches": "20"}
     keeper.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     keeper.handle(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
-    for _ in range(3):  # two hundred a round at most
+    for _ in range(3):  # two hundred a pass at most
         assert keeper.write() == []
     keeper.end()
     rows = spark.read.format("delta").load(f"{made.directory}/_mooring/state_versions").collect()
     assert {row.batch for row in rows} == set(range(500, 550))
 
 
-def _round(keeper: CatalogueKeeper) -> None:
+def _pass(keeper: CatalogueKeeper) -> None:
     for _ in range(5):
         if not keeper.write():
             return

@@ -70,12 +70,12 @@ def _least(before: JobModel, after: JobModel) -> int:
     return sum(had) - sum(map(min, had, has))
 
 
-def moved_from(load: Load, since: int) -> list[str]:
-    """For each move in the versions after `since`, the location that the task was moved from."""
+def moved_from(load: Load, since: int) -> list[tuple[str, str]]:
+    """For each move in the versions after `since`, the task and the location that it was moved from."""
     steps = [model for model in models(load) if model.version >= since]
     assert steps[0].version == since, "all versions are kept"
     return [
-        str(container.location_id)
+        (task, str(container.location_id))
         for earlier, later in pairwise(steps)
         for id, container in earlier.containers.items()
         for task in container.tasks
@@ -127,16 +127,22 @@ def test_two_hosts_five_hosts_three_hosts(load: Load, cluster: SparkCluster, cha
     print(f"2 to 5 hosts: {load.counter('moves') - moves} moves, at least {least}")
     assert load.counter("moves") - moves == least > 0
     load.offer(2)
-    five, moves, before = plan_of(load), load.counter("moves"), newest_model(load)
+    moves, before = load.counter("moves"), newest_model(load)
     leaving = chance.sample([first, *later], 2)
     print(f"leaving: {leaving}")
-    lost = sum(len(tasks) for location, tasks in five.values() if location in leaving)
+    lost = {
+        task
+        for container in before.containers.values()
+        if str(container.location_id) in leaving
+        for task in container.tasks
+    }
     for host in leaving:
         cluster.kill_host(host)
     job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan on three hosts", 180)
     # The second loss may be noticed after tasks were planned on that host. Then these move twice.
     left = moved_from(load, before.version)
-    assert set(left) == set(leaving), "the tasks of those who left, and no others"
-    assert load.counter("moves") - moves == len(left) >= lost
+    assert {location for _, location in left} == set(leaving), "no task leaves a host that stays"
+    assert {task for task, _ in left} == lost, "the tasks of the lost hosts move, and no others"
+    assert len(set(left)) == len(left) == load.counter("moves") - moves, "each leaves a host once"
     load.offer_the_rest_and_finish(job)
     load.assert_right()

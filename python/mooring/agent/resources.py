@@ -54,6 +54,7 @@ class AgentResources:
             bridge.take_reports,
             open_hadoop,
             self._warn_unless_ending,
+            bridge.reports_written,
         )
         self._application = ""
         self._started_ms = 0

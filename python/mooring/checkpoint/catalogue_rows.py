@@ -47,7 +47,8 @@ COLUMNS: Final = {
 
 `kind` is `commit` or `snapshot`. `base` is the id of the version that this version builds on. `bytes` is the size of
 the store's SST files. `keys` is null where keys are not counted. `host` is where the version was committed, or where
-the snapshot was uploaded. `standby_hosts` are the locations that held a copy of any version when the row was written.
+the snapshot was uploaded. `standby_hosts` are the locations that held a copy of the partition, of this version or of
+an earlier one, when the row was written.
 `line` is how often the query had gone back to an earlier batch when the row was written; it is no line of Spark. Times
 are milliseconds since the epoch, checksums are CRC32C.
 """
@@ -77,7 +78,10 @@ _BATCHES_KNOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class NamedVersion:
-    """The version of a store that a unique id names, and its batch; `store` is None where its name is not known."""
+    """Which version of which store a unique id names, by the batch that made it.
+
+    `store` is None where the name of the store is not known.
+    """
 
     batch: int
     operator: int
@@ -149,9 +153,13 @@ class ReportBook:
         }
         return [_row({**common_columns, **values}) for values in found]
 
-    def know(self, rows: Iterable[CatalogueRow]) -> None:
-        """Note the rows that the table has already. A snapshot that is reported later then gets exactly one row."""
-        in_table = list(rows)
+    def note_rows_of_table(self, rows: Iterable[CatalogueRow], last: int) -> None:
+        """Note the rows that the table has already. A snapshot that is reported later then gets exactly one row.
+
+        Batches after `last` were undone, or have no rows yet: a snapshot of an undone version gets no row.
+        """
+        in_table = [row for row in rows if int(row["batch"]) <= last]
+        self.versions = {known: version for known, version in self.versions.items() if version.batch <= last}
         for row in in_table:
             if row["kind"] == "commit":
                 version = NamedVersion(int(row["batch"]), int(row["operator"]), int(row["partition"]), row.get("store"))
@@ -160,10 +168,16 @@ class ReportBook:
             if row["kind"] == "snapshot":
                 self.versions.pop(str(row["id"]), None)
 
-    def settle(self, rows: Iterable[CatalogueRow]) -> None:
-        """Remove the reports from which these rows were made; call it when the table has the rows."""
+    def drop_written(self, rows: Iterable[CatalogueRow], newest: int) -> None:
+        """Remove the reports from which these rows were made, and reports that can not get a row any more.
+
+        Call it when the table has the rows of all batches up to `newest`. A version of these batches that is reported
+        later has its row already, or belongs to a task that was given up.
+        """
         for row in rows:
             (self.commits if row["kind"] == "commit" else self.snapshots).pop(row["id"], None)
+        self.commits = _after(self.commits, newest)
+        self.snapshots = _after(self.snapshots, newest - _BATCHES_KNOWN)
 
     def _committed(
         self, unique_id: str, report: Mapping[str, Any], commit: Commit, begun: BegunBatch | None
@@ -222,6 +236,11 @@ def _store_of(report: Mapping[str, Any]) -> str:
         return ""
     below = store_path(report)[1]
     return below[2] if len(below) > 2 else "default"
+
+
+def _after(reports: Mapping[str, Mapping[str, Any]], batch: int) -> dict[str, Mapping[str, Any]]:
+    """The reports on versions of later batches."""
+    return {unique_id: report for unique_id, report in reports.items() if int(report["version"]) > batch + 1}
 
 
 def _file(reported: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any] | None:

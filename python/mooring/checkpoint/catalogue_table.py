@@ -22,6 +22,7 @@ _COLUMNS_OF_A_BATCH: Final = (
     "IF(count(keys) = count(*), sum(keys), NULL) AS keys",
     "IF(count(bytes) = count(*), sum(bytes), NULL) AS bytes",
     "max(deployment) AS deployment",
+    "collect_set(IF(partition = 0, id, NULL)) AS ids",
 )
 
 
@@ -29,7 +30,8 @@ _COLUMNS_OF_A_BATCH: Final = (
 class CataloguedBatch:
     """One batch in the catalogue, summed over all stores; None where a store has no value.
 
-    `bytes` is the size of the SST files. `offsets` has one text for each source.
+    `bytes` is the size of the SST files. `offsets` has one text for each source. `ids` are the unique ids of the
+    versions in partition 0, over all operators: they tell two attempts of one batch apart.
     """
 
     batch: int
@@ -39,6 +41,7 @@ class CataloguedBatch:
     keys: int | None
     bytes: int | None
     deployment: str
+    ids: frozenset[str]
 
 
 def own_table(checkpoint: Path) -> str | None:
@@ -90,5 +93,12 @@ def _commits(spark: SparkSession, table: str, query: str) -> DataFrame:
 def _catalogued_batch(row: Any) -> CataloguedBatch:
     offsets = None if row.offsets is None else tuple(json.loads(row.offsets))
     return CataloguedBatch(
-        row.batch, row.committed_ms, row.watermark_ms or 0, offsets, row["keys"], row["bytes"], row.deployment
+        row.batch,
+        row.committed_ms,
+        row.watermark_ms or 0,
+        offsets,
+        row["keys"],
+        row["bytes"],
+        row.deployment,
+        frozenset(row.ids),
     )

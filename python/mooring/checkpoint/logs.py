@@ -52,6 +52,13 @@ class Commit:
         """The version of all state stores after this batch."""
         return self.batch + 1
 
+    @property
+    def ids_of_first_partition(self) -> frozenset[str]:
+        """The unique ids of the versions in partition 0, over all operators. They tell attempts of a batch apart."""
+        return frozenset(
+            unique_id for (_, partition), of_task in self.state_ids.items() if partition == 0 for unique_id in of_task
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class BegunBatch:

@@ -25,13 +25,15 @@ class Needed:
     """The files of one version of one store, by path below the store's directory.
 
     `sizes` has the bytes that each file should have, None where no archive says it. `faults` are sentences on damage.
-    `unknown` are sentences on what this program can not judge. The version is whole when both are empty.
+    `unknown` are sentences on what this program can not judge. The version is whole when both are empty. `bad_files`
+    are the files that are missing, empty or of another length.
     """
 
     store: StateStore
     sizes: Mapping[str, int | None] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    bad_files: frozenset[str] = frozenset()
 
     @property
     def is_whole(self) -> bool:
@@ -233,12 +235,14 @@ def _complete(store: StateStore, archive: VersionFile | None, changelogs: Sequen
         except CheckpointError as fault:
             faults.append(str(fault))
     sizes |= {changelog.name: None for changelog in changelogs}
+    bad = {}
     for path, expected in sizes.items():
         actual = store.sizes.get(path, store.immutable_sizes.get(path))
         if actual is None:
-            faults.append(f"{path} is missing")
+            bad[path] = "is missing"
         elif actual == 0:
-            faults.append(f"{path} is empty")
+            bad[path] = "is empty"
         elif expected is not None and actual != expected:
-            faults.append(f"{path} has {actual} bytes instead of {expected}")
-    return Needed(store, sizes, tuple(faults))
+            bad[path] = f"has {actual} bytes instead of {expected}"
+    faults += [f"{path} {what}" for path, what in bad.items()]
+    return Needed(store, sizes, tuple(faults), bad_files=frozenset(bad))

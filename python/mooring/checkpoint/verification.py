@@ -87,9 +87,8 @@ class Verification:
         """Each file with the fault of its content. Missing and cut off files are left out: the survey reports them."""
         begun = self._survey.begun.get(batch)
         codec = "lz4" if begun is None else begun.codec
-        wrong = set(" ".join(needed.faults).split())
         for name in needed.sizes:
-            if name not in wrong:
+            if name not in needed.bad_files:
                 yield name, self._fault(needed.store.directory / name, codec)
 
     def _fault(self, file: Path, codec: str) -> str | CheckpointNotUnderstood | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, state_table, under_way
 from mooring.checkpoint.catalogue_table import CataloguedBatch, batches_listed
+from mooring.checkpoint.logs import Commit
 from mooring.checkpoint.pins import pinned
 from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory
@@ -40,10 +41,10 @@ def run(arguments: argparse.Namespace) -> None:
         survey = Survey(checkpoint, proofs.lineage)
         batches = [_batch(survey, batch) for batch in survey.committed]
         faults = [fault.text for fault in survey.log_faults]
-    is_listed = bool(arguments.catalog or arguments.catalog_table)
-    if is_listed:
+    with_catalogue = bool(arguments.catalog or arguments.catalog_table)
+    if with_catalogue:
         catalogue = arguments.catalog_table or catalogue_in(checkpoint, "--catalog")
-        batches = _with_catalogue(batches, _listed(checkpoint, catalogue))
+        batches = _with_catalogue(batches, _of_this_history(_listed(checkpoint, catalogue), survey))
     lease = lease_on(checkpoint)
     runs = lease is not None and lease.holds(time.time_ns() // 1_000_000)
     found = {
@@ -58,12 +59,27 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(found)
     else:
-        _show(found, is_listed)
+        _show(found, with_catalogue)
 
 
 def _listed(checkpoint: Path, table: str) -> list[CataloguedBatch]:
     with state_table.session({}) as spark:
         return batches_listed(spark, table, query_id(checkpoint))
+
+
+def _of_this_history(listed: list[CataloguedBatch], survey: Survey) -> list[CataloguedBatch]:
+    """The batches of the catalogue that the checkpoint has, or had once and has not undone.
+
+    A batch that is newer than all of the checkpoint was committed after the checkpoint was read, or was undone by a
+    restore. A batch whose ids differ from those in the commit log is an attempt that was undone.
+    """
+    newest = max(survey.committed, default=-1)
+    return [entry for entry in listed if entry.batch <= newest and _has_its_ids(entry, survey.commits.get(entry.batch))]
+
+
+def _has_its_ids(entry: CataloguedBatch, commit: Commit | None) -> bool:
+    """Whether a commit has the ids of a batch of the catalogue; True where they can not be compared."""
+    return commit is None or not commit.ids_of_first_partition or entry.ids <= commit.ids_of_first_partition
 
 
 def _with_catalogue(batches: list[dict[str, Any]], listed: list[CataloguedBatch]) -> list[dict[str, Any]]:
@@ -107,14 +123,14 @@ def _batch(survey: Survey, batch: int) -> dict[str, Any]:
     }
 
 
-def _show(found: dict[str, Any], is_listed: bool) -> None:
+def _show(found: dict[str, Any], with_catalogue: bool) -> None:
     """Print for people. Only the catalogue has true times of commits: a copy of a checkpoint has new times of files."""
-    times = ("begun-at (UTC)", "committed-at (UTC)") if is_listed else ("begun-at (UTC)",)
+    times = ("begun-at (UTC)", "committed-at (UTC)") if with_catalogue else ("begun-at (UTC)",)
     rows = [
         (
             batch["batch"],
             _time(batch["begun-at"]),
-            *([_time(batch["committed-at"])] if is_listed else []),
+            *([_time(batch["committed-at"])] if with_catalogue else []),
             _time(batch["watermark"]),
             batch["keys"],
             size(batch["bytes"]),

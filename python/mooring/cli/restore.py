@@ -118,8 +118,8 @@ def _roll_back(arguments: argparse.Namespace, survey: Survey, to_batch: int, pro
         )
         if plan.batches:
             progress.say(
-                f"sinks that remember batches, such as Delta tables and files, take those up to {plan.batches[0]} for"
-                " written when they come again; a file sink can write into a directory that --new-file-sink makes:"
+                f"sinks that remember batches, such as Delta tables and files, leave out those up to {plan.batches[0]}"
+                " when they come again. --new-file-sink makes a directory in which a file sink leaves out none:"
                 " see docs/guides/checkpoints.md"
             )
     return {
@@ -163,7 +163,8 @@ def _refuse_missing(files: tuple[str, ...], arguments: argparse.Namespace) -> No
     if files and not arguments.without_missing_input:
         raise CommandFailed(
             f"{counted(len(files), 'input file')} of later batches {'is' if len(files) == 1 else 'are'} gone, as"
-            f" {files[0]}: a query that reads again would go on without; put them back, or say --without-missing-input"
+            f" {files[0]}: a query that reads again would go on without {'it' if len(files) == 1 else 'them'}."
+            " Put the files back, or say --without-missing-input"
         )
 
 

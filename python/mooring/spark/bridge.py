@@ -40,6 +40,10 @@ class JvmBridge:
         """The executors' reports of committed state since the last call, at most `most` of them, as a JSON array."""
         return str(self._call("takeReports", most))
 
+    def reports_written(self) -> None:
+        """What was committed of the reports taken so far is written: the JVM need not keep it for a new agent."""
+        self._call("reportsWritten")
+
     def hello(self) -> list[Event]:
         """Events that describe the whole state of the application now."""
         return _events(self._call("hello"))

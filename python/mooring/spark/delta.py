@@ -47,7 +47,7 @@ class DeltaTables:
         """Add rows in one transaction. A missing table is made, with this partition column.
 
         The rows of one `writer` and `number` are written once; the numbers of a writer rise. Rows have values that JSON
-        can hold. AgentError when the rows can not be written.
+        can hold. AgentError when the rows are not written, or when it is not known whether they are.
         """
         if (
             is_path(table)
@@ -61,7 +61,7 @@ class DeltaTables:
             for key, value in _TABLE_PROPERTIES.items():
                 appending = appending.option(key, value)
             self._save(appending.option("txnVersion", str(number)), table)
-        except Exception as fault:  # Spark's, Delta's, Py4J's, the storage's: all mean that nothing was appended
+        except Exception as fault:  # Spark's, Delta's, Py4J's, the storage's
             raise AgentError(f"the Delta table {table} can not be written: {_first_line(fault)}") from fault
 
     def _kernel_appends(self, table: str, partition_column: str, rows: Sequence[Row], writer: str, number: int) -> bool:
@@ -105,7 +105,7 @@ class DeltaTables:
             raise AgentError(f"the Delta table {table} can not be read: {_first_line(fault)}") from fault
 
     def remove(self, table: str, where: str) -> None:
-        """Remove the rows for which `where` holds. AgentError when that fails; then no row is removed."""
+        """Remove the rows for which `where` holds. AgentError when that fails; then all rows are removed or none."""
         try:
             self._table(table).delete(where)
         except Exception as fault:  # of any class, as in `append`
@@ -203,5 +203,17 @@ class DeltaTables:
 
 
 def _first_line(fault: BaseException) -> str:
-    text = str(getattr(fault, "java_exception", fault)).strip()
-    return f"{type(fault).__name__}: {text.splitlines()[0] if text else ''}"
+    """The first line of an error; for an error of the JVM also the first line of the error that has caused it."""
+    thrown: Any = getattr(fault, "java_exception", None)
+    if thrown is None:
+        return f"{type(fault).__name__}: {_line(fault)}"
+    root = thrown
+    while (cause := root.getCause()) is not None:
+        root = cause
+    cause_text = "" if root is thrown else f"; caused by {_line(root)}"
+    return f"{type(fault).__name__}: {_line(thrown)}{cause_text}"
+
+
+def _line(thrown: Any) -> str:
+    text = str(thrown).strip()
+    return text.splitlines()[0] if text else ""

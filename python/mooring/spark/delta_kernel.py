@@ -1,6 +1,6 @@
 """Appends to Delta tables with Delta's Kernel: in the driver alone, without a Spark job.
 
-Spark's own writer takes 0.5 to 0.7 s of processor time for each append, and slots of executors that batches need. Both
+Spark's own writer takes 0.5 to 0.7 s of CPU time for each append, and slots of executors that batches need. Both
 writers write the same: one transaction, with the same transaction identifier.
 """
 

@@ -18,6 +18,9 @@ class Bridge:
 
     jvm: Any = None
 
+    def reports_written(self) -> None:
+        pass
+
     def take_reports(self, most: int) -> str:
         return "[]"
 

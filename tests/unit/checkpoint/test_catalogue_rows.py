@@ -42,7 +42,7 @@ def batch(number: int, *ids: str) -> tuple[Commit, BegunBatch]:
 
 def rows_of(book: ReportBook, *batches: tuple[Commit, BegunBatch]) -> list[dict[str, Any]]:
     rows = book.rows(batches, {"query": "q", "deployment": "app", "line": 0}, {1: ["h2"]})
-    book.settle(rows)
+    book.drop_written(rows, batches[-1][0].batch)
     return [dict.fromkeys(COLUMNS) | row for row in rows]
 
 
@@ -92,6 +92,28 @@ def test_several_stores_of_a_partition_are_told_apart_by_their_ids() -> None:
     book.add(committed(4, "l", "/c/state/0/1/left-keyToNumValues"))
     rows = rows_of(book, batch(3, "l", "r"))
     assert [(row["id"], row["store"]) for row in rows] == [("l", "left-keyToNumValues"), ("r", "right-keyToNumValues")]
+
+
+def test_reports_that_can_get_no_row_any_more_are_dropped() -> None:
+    book = ReportBook()
+    rows_of(book, batch(3, "u"))
+    book.add(committed(4, "u"))  # its row is written already
+    book.add(committed(4, "zombie"))
+    book.add(committed(6, "w"))
+    book.add(uploaded(1, "long ago"))
+    rows_of(book, batch(4, "v"))
+    assert set(book.commits) == {"w"} and set(book.snapshots) == {"long ago"}
+    rows_of(book, batch(400, "x"))
+    assert not book.commits and not book.snapshots
+
+
+def test_a_snapshot_of_an_undone_version_has_no_row() -> None:
+    book = ReportBook()
+    undone = rows_of(book, batch(2, "t"), batch(3, "u"))
+    book.note_rows_of_table(undone, last=2)
+    book.add(uploaded(4, "u"))
+    book.add(uploaded(3, "t"))
+    assert [row["id"] for row in rows_of(book, batch(3, "again"))] == ["again", "t"]
 
 
 def test_a_report_names_its_checkpoint_and_its_store() -> None:

@@ -1,1 +1,1 @@
-"""Catalogue: what the agent notes of the checkpoints of running queries."""
+"""Catalogue and in-use notes: what the agent writes into the checkpoints of running queries."""

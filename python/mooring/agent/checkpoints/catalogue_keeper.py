@@ -1,8 +1,9 @@
-"""Keeps the catalogue of committed state: a Delta table in each query's checkpoint.
+"""Keeps the catalogue of committed state: a Delta table in each query's checkpoint, or one table for all queries.
 
-One thread appends the rows of new batches at each interval, so neither the loop nor a batch waits for the table. After
-a failure the next round begins with the batch after the last one in the table. Batches that were committed while no
-agent ran are in the logs of the checkpoint, so they get rows too.
+One thread appends the rows of new batches, so neither the agent's loop nor a batch waits for a table. Its passes begin
+at each interval, when a query ends, and once more when the application ends. After a failure the next pass begins with
+the batch after the last one in the table. Batches that were committed while no agent ran are in the logs of the
+checkpoint, so they get rows too.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final, Protocol
-from urllib.parse import unquote, urlsplit
 
+from mooring.agent.checkpoints.checkpoint_logs import CheckpointLogs
+from mooring.agent.checkpoints.table_upkeep import TableUpkeep, TidiedTables
 from mooring.checkpoint.catalogue_rows import (
     BATCHES_IN_PARTITION,
     SCHEMA,
@@ -27,41 +30,40 @@ from mooring.checkpoint.catalogue_rows import (
     store_path,
 )
 from mooring.checkpoint.lease import DIRECTORY
-from mooring.checkpoint.logs import COMMITS, OFFSETS, BegunBatch, Commit, parse_begun, parse_commit
-from mooring.errors import AgentError, CheckpointError, MetadataStoreError, MooringError
-from mooring.metadata.tree import FileEntry, FileTree
+from mooring.errors import AgentError, MooringError
+from mooring.metadata.tree import FileTree
 from mooring.model import events
 from mooring.settings import Settings
 
 _MOST_BATCHES: Final = 200
-"""How many batches one append has at most. Further batches wait for the next interval."""
+"""How many batches one append has at most. Further batches wait for the next pass."""
 
 _MOST_REPORTS: Final = 20_000
-"""How many reports of executors are taken from the JVM at a time."""
+"""How many reports of executors are taken from the JVM in one call."""
 
-_MOST_BYTES: Final = 16 << 20
-"""How large an entry of a log may be."""
+_MOST_CALLS: Final = 3
+"""How many such calls one pass makes. Together they take more reports than the JVM keeps."""
 
 _MOST_FAILURES: Final = 3
-"""After so many failed readings in a row, one at each interval, a damaged table is set aside."""
+"""After so many failed readings in a row, one at each pass, a damaged table is set aside."""
 
-_DAMAGE: Final = re.compile(r"(?i)json|malformed|corrupt|parquet|delta_(log|state|version|invalid|truncated)")
-"""Matches Delta's error for a table whose own files are damaged."""
+_FILE_NAME: Final = re.compile(r"\S*(/|\.(parquet|json|crc)(?![.\w]))\S*")
+"""Matches paths and names of files. They say nothing about what is wrong."""
+
+_DAMAGE: Final = re.compile(
+    r"(?i:json\w*exception|end-of-input|malformed|corrupt|not a parquet file|checksum error|file_not_exist)"
+    r"|DELTA_(FILE_NOT_FOUND|LOG|STATE|VERSION|INVALID|TRUNCATED)"
+)
+"""Matches an error which says that the table's own files are damaged or gone.
+
+An error of the storage, such as a time-out or a refused permission, does not match.
+"""
 
 _NEWER: Final = re.compile(r"(?i)protocol|unsupported|feature")
 """Matches Delta's error for a table that a newer Delta has written. Such a table does not count as damaged."""
 
-_MANY_BATCHES: Final = 1000
-"""Full partitions of the table are compacted where more batches than this are kept."""
-
-_PARTITIONS_AT_ONCE: Final = 5
-"""How many partitions of the table are removed or compacted together. Each time takes Spark a second or more."""
-
-_VACUUM_EVERY_SECONDS: Final = 12 * 3600.0
-"""How long after a search for unused files the next one begins. Delta keeps such files for a day."""
-
-_REST_SECONDS: Final = 600.0
-"""How long after a failure the partitions of a query are not removed or compacted."""
+_UNCLAIMED_SECONDS: Final = 60.0
+"""How long reports are kept for a checkpoint of which no query is known. The agent hears of a query within a second."""
 
 _EXTENT: Final = ("max(batch) AS batch", "max(line) AS line", f"min({TABLE_PARTITION_COLUMN}) AS first")
 _COLUMNS_OF_VERSION: Final = ("kind", "batch", "operator", "partition", "store", "id")
@@ -70,10 +72,10 @@ _END_WAIT_SECONDS: Final = 1.0
 """How long `end` waits for the thread."""
 
 
-class Tables(Protocol):
+class Tables(TidiedTables, Protocol):
     """The tables of the catalogue; `mooring.spark.delta.DeltaTables` is the real class.
 
-    A table is named by its path, or by its name in Spark's catalog.
+    A table is named by its path, or by its name in Spark's catalog. Methods raise AgentError.
     """
 
     def append(
@@ -84,15 +86,6 @@ class Tables(Protocol):
     def select(self, table: str, columns: Sequence[str], where: str) -> list[CatalogueRow] | None:
         """Some columns of the rows for which `where` holds; None where there is no table yet."""
 
-    def remove(self, table: str, where: str) -> None:
-        """Remove the rows for which `where` holds."""
-
-    def compact(self, table: str, where: str) -> None:
-        """Merge small files in the partitions for which `where` holds."""
-
-    def vacuum(self, table: str) -> None:
-        """Delete files that the table has not used for a day."""
-
     def exists(self, table: str) -> bool:
         """Whether there is a table."""
 
@@ -101,8 +94,8 @@ class Tables(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """How far the table of a query reaches.
+class TableExtent:
+    """How far the rows of a query reach in its table.
 
     `batch` is the last batch in the table. `times_gone_back` is how often the query had gone back to an earlier batch
     by then: the table's column `line`.
@@ -111,6 +104,25 @@ class Reached:
     batch: int = -1
     times_gone_back: int = 0
     has_table: bool = False
+
+
+@dataclass
+class _Query:
+    """A query, until it has ended and its last rows are in the table.
+
+    `extent` is None where it has to be read from the table: after a failure, and when a new run begins. `copies` maps
+    a partition of the state to the executors with a copy.
+    """
+
+    id: str
+    run: str
+    checkpoint: str
+    table: str
+    upkeep: TableUpkeep
+    has_new_run: bool = False
+    has_ended: bool = False
+    extent: TableExtent | None = None
+    copies: dict[int, list[str]] = field(default_factory=dict)
 
 
 class CatalogueKeeper:
@@ -122,27 +134,26 @@ class CatalogueKeeper:
         take_reports: Callable[[int], str],
         open_tree: Callable[[str], FileTree],
         warn: Callable[[str], None],
+        reports_written: Callable[[], None] = lambda: None,
     ) -> None:
-        """`take_reports` returns at most so many reports of executors. `warn` is called for the first failure."""
+        """`take_reports` returns at most so many reports of executors. `warn` is called for the first failure.
+
+        `reports_written` is called when all rows that the reports taken so far belong to are in the tables, apart from
+        rows of batches that are not committed yet.
+        """
         self._tables, self._take_reports_of_jvm, self._open_tree, self._warn = tables, take_reports, open_tree, warn
+        self._reports_written = reports_written
         self._application = ""
         self._every_seconds = 0.0
         self._retained = 0
         self._shared_table: str | None = None
-        self._checkpoints: dict[str, str] = {}  # query -> its checkpoint, while it runs and until its last rows are in
-        self._runs: dict[str, str] = {}  # query -> its newest run
-        self._ended: set[str] = set()
-        self._with_new_run: set[str] = set()  # queries with a run that has begun since the last round
+        self._queries: dict[str, _Query] = {}  # by id
         self._report_books: dict[str, ReportBook] = {}  # path of the checkpoint, without a scheme -> its reports
-        self._reached: dict[str, Reached] = {}  # running query -> how far its table reaches
+        self._unclaimed_since: dict[str, float] = {}  # key of `_report_books` without a query -> since when
         self._read_failures: dict[str, int] = {}  # table -> how often in a row it could not be read
-        self._first_partition: dict[str, int] = {}  # query -> the first partition in its table
-        self._compacted_up_to: dict[str, int] = {}  # query -> the first partition that is not compacted yet
-        self._tidied_again_at: dict[str, float] = {}  # query -> before this time its table is not tidied again
-        self._vacuumed_again_at: dict[str, float] = {}  # table -> before this time it is not vacuumed again
-        self._copies: dict[str, dict[int, list[str]]] = {}  # query -> partition of the state -> executors with a copy
         self._locations: dict[str, str] = {}  # executor -> its location
         self._lock = threading.Lock()
+        self._is_due = threading.Event()
         self._is_ending = threading.Event()
         self._has_warned = False
         self._thread: threading.Thread | None = None
@@ -158,123 +169,172 @@ class CatalogueKeeper:
                 self._shared_table = settings.checkpoint_catalog_table
             case events.QueryPlanned() if self._application:
                 with self._lock:
-                    self._checkpoints[event.query] = event.checkpoint
-                    self._ended.discard(event.query)
-                    if self._runs.get(event.query) != event.run:
-                        self._with_new_run.add(event.query)
-                    self._runs[event.query] = event.run
+                    self._note_run(event)
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="mooring-catalog", daemon=True)
                     self._thread.start()
             case events.QueryEnded():
                 with self._lock:
-                    if self._runs.get(event.query) == event.run:
-                        self._ended.add(event.query)
+                    query = self._queries.get(event.query)
+                    if query is not None and query.run == event.run:
+                        query.has_ended = True
+                        self._is_due.set()  # the application may end soon, and the reports with it
             case events.ExecutorRegistered() if self._application:
                 with self._lock:
                     self._locations[event.executor] = event.location
-            case events.CopiesSeen() if self._application:
+            case events.ExecutorLost():
+                with self._lock:
+                    self._locations.pop(event.executor, None)
+            case events.CopiesSeen():
                 held: dict[int, list[str]] = {}
                 for copy in event.copies:
                     if copy.version >= 0:
                         held.setdefault(copy.partition, []).append(copy.executor)
                 with self._lock:
-                    self._copies[event.query] = held
+                    if event.query in self._queries:
+                        self._queries[event.query].copies = held
+
+    def _note_run(self, event: events.QueryPlanned) -> None:
+        known = self._queries.get(event.query)
+        if known is None or known.checkpoint != event.checkpoint:
+            table = self._shared_table or f"{event.checkpoint}/{DIRECTORY}/{TABLE}"
+            is_shared = self._shared_table is not None
+            upkeep = TableUpkeep(self._tables, table, event.query, self._retained, is_shared)
+            self._queries[event.query] = _Query(event.query, event.run, event.checkpoint, table, upkeep)
+        else:
+            known.has_new_run = known.has_new_run or known.run != event.run
+            known.run, known.has_ended = event.run, False
 
     def end(self) -> None:
-        """Begin no further round. A round that is under way ends by itself, or with the application."""
+        """Make a last pass, and wait a moment for it. After that moment it ends by itself, or with the application."""
         self._is_ending.set()
+        self._is_due.set()
         if self._thread is not None:
             self._thread.join(_END_WAIT_SECONDS)
 
     def _run(self) -> None:
-        while not self._is_ending.wait(self._every_seconds):
-            for fault in self.write():
-                if not self._has_warned:
-                    self._has_warned = True
-                    self._warn(f"the catalogue of committed state can not be written now ({fault}); it is tried again")
+        is_last = False
+        while not is_last:
+            self._is_due.wait(self._every_seconds)
+            self._is_due.clear()
+            is_last = self._is_ending.is_set()
+            faults = self.write()
+            if faults and not self._has_warned:
+                self._has_warned = True
+                said = str(faults[0]) if isinstance(faults[0], MooringError) else repr(faults[0])
+                self._warn(
+                    f"the catalogue of committed state could not be brought up to date ({said}); it is tried again"
+                )
+            with self._lock:
+                if not faults and any(query.has_ended for query in self._queries.values()):
+                    self._is_due.set()  # an ended query may have more batches than one append has
 
-    def write(self) -> list[MooringError]:
-        """Append the new rows of all queries. Returns at most one fault for each query."""
+    def write(self) -> list[Exception]:
+        """One pass: append the new rows of all queries. Returns at most one fault for each query."""
         with self._lock:
-            checkpoints, ended = dict(self._checkpoints), set(self._ended)
-            for query in self._with_new_run:
-                self._reached.pop(query, None)
-            self._with_new_run.clear()
-        faults: dict[str, MooringError] = {}
-        for query, checkpoint in checkpoints.items():
+            queries = list(self._queries.values())
+            ended = [query for query in queries if query.has_ended]
+            for query in queries:
+                if query.has_new_run:
+                    query.extent, query.has_new_run = None, False
+        faults: dict[str, Exception] = {}
+        unfinished: set[str] = set()
+        for query in queries:
             try:
-                self._append_new_rows(query, checkpoint)
-            except (AgentError, CheckpointError, MetadataStoreError) as fault:
-                faults[query] = fault
+                if self._append_new_rows(query):
+                    unfinished.add(query.id)
+            except Exception as fault:  # of any class, so that one query holds up no other, and the thread goes on
+                faults[query.id] = fault
+        if not faults and unfinished:
+            with suppress(AgentError):  # the main thread gets the same error, and ends the agent
+                self._reports_written()
         with self._lock:
-            for query in (ended & self._ended) - faults.keys():  # the table has its last batches
-                self._checkpoints.pop(query, None)
-                self._runs.pop(query, None)
-                self._ended.discard(query)
-                self._reached.pop(query, None)
-                self._copies.pop(query, None)
+            for query in ended:
+                is_done = query.id not in faults and query.id not in unfinished
+                has_no_newer_run = query.has_ended and not query.has_new_run and self._queries.get(query.id) is query
+                if is_done and has_no_newer_run:
+                    del self._queries[query.id]
+                    self._read_failures.pop(query.table, None)
+            self._drop_unclaimed_books()
         return list(faults.values())
 
     def _take_reports(self) -> None:
-        for report in reports_in(self._take_reports_of_jvm(_MOST_REPORTS)):
-            self._report_books.setdefault(store_path(report)[0], ReportBook()).add(report)
+        for _ in range(_MOST_CALLS):
+            taken = reports_in(self._take_reports_of_jvm(_MOST_REPORTS))
+            for report in taken:
+                self._report_books.setdefault(store_path(report)[0], ReportBook()).add(report)
+            if len(taken) < _MOST_REPORTS:
+                return
 
-    def _append_new_rows(self, query: str, checkpoint: str) -> None:
-        """Append the rows of the query's new batches, and tidy its table."""
-        table = self._shared_table or f"{checkpoint}/{DIRECTORY}/{TABLE}"
-        if query not in self._reached:
-            self._reached[query] = self._read_reached(query, table, checkpoint)
-        elif self._reached[query].has_table and not self._tables.exists(table):  # somebody has removed it
-            self._reached[query] = Reached()
-        reached = self._reached.pop(query)  # after a failure below, the next round reads it from the table
-        batches = self._batches_after(reached.batch, checkpoint)
+    def _drop_unclaimed_books(self) -> None:
+        """Remove the reports on checkpoints of which no query has been known for some time."""
+        now, claimed = time.monotonic(), {_path_of(query.checkpoint) for query in self._queries.values()}
+        since = {path: self._unclaimed_since.get(path, now) for path in self._report_books.keys() - claimed}
+        self._unclaimed_since = {path: at for path, at in since.items() if now < at + _UNCLAIMED_SECONDS}
+        for path in since.keys() - self._unclaimed_since.keys():
+            del self._report_books[path]
+
+    def _append_new_rows(self, query: _Query) -> bool:
+        """Append the rows of the query's new batches, and tidy its table. Whether there were new batches."""
+        logs = CheckpointLogs(query.checkpoint, self._open_tree)
+        extent, query.extent = query.extent, None  # after a failure below, the next pass reads it from the table
+        if extent is None:
+            extent = self._remove_undone_rows(query, logs)
+        elif extent.has_table and not self._tables.exists(query.table):  # somebody has removed it
+            extent = TableExtent()
+        batches = logs.batches_after(extent.batch, _MOST_BATCHES)
         if batches:
             self._take_reports()  # after the log was read: executors report a version before its batch is committed
-            book = self._report_books.setdefault(_path_of(checkpoint), ReportBook())
-            common_columns = {"query": query, "deployment": self._application, "line": reached.times_gone_back}
+            common_columns = {"query": query.id, "deployment": self._application, "line": extent.times_gone_back}
+            book = self._book_of(query)
             rows = book.rows(batches, common_columns, self._locations_of_copies(query))
             newest = batches[-1][0].batch
             if rows:
-                self._tables.append(table, SCHEMA, TABLE_PARTITION_COLUMN, rows, f"{query}:{self._runs[query]}", newest)
-            book.settle(rows)
-            reached = Reached(newest, reached.times_gone_back, reached.has_table or bool(rows))
-        self._reached[query] = reached
-        if batches and reached.has_table:
-            self._tidy(query, table, reached.batch)
+                writer = f"{query.id}:{query.run}"
+                self._tables.append(query.table, SCHEMA, TABLE_PARTITION_COLUMN, rows, writer, newest)
+            book.drop_written(rows, newest)
+            extent = TableExtent(newest, extent.times_gone_back, extent.has_table or bool(rows))
+        query.extent = extent
+        if batches and extent.has_table:
+            query.upkeep.tidy(extent.batch)
+        return bool(batches)
 
-    def _read_reached(self, query: str, table: str, checkpoint: str) -> Reached:
-        """How far the table reaches. Rows of undone batches are removed from the table first.
+    def _book_of(self, query: _Query) -> ReportBook:
+        return self._report_books.setdefault(_path_of(query.checkpoint), ReportBook())
 
-        A batch was undone if the commit log has other ids for partition 0 than its rows have. The table reaches up to
-        the newest batch that was not undone.
+    def _remove_undone_rows(self, query: _Query, logs: CheckpointLogs) -> TableExtent:
+        """Remove the rows of undone batches from the table, and return how far the other rows reach.
+
+        A batch was undone if the commit log has other ids for partition 0 than its rows have, or if the batch is newer
+        than the log. The rows reach up to the newest batch that was not undone.
         """
-        of_query = f"query = '{query}'"
-        extent = self._read_extent(table, of_query)
-        if not extent or "batch" not in extent[0]:
-            return Reached()
-        newest, times_gone_back, self._first_partition[query] = (
-            int(extent[0][name]) for name in ("batch", "line", "first")
+        of_query = f"query = '{query.id}'"
+        read = self._read_extent(query.table, of_query)
+        if not read or "batch" not in read[0]:
+            return TableExtent()
+        newest, times_gone_back, query.upkeep.first_hundred = (
+            int(read[0][name]) for name in ("batch", "line", "first")
         )
-        logged = self._entries_after(-1, checkpoint)
+        logged = logs.committed_after(-1)
         oldest = min(logged, default=newest + 1)
-        known = self._tables.select(table, _COLUMNS_OF_VERSION, f"{of_query} AND batch >= {oldest}") or []
-        self._report_books.setdefault(_path_of(checkpoint), ReportBook()).know(known)
+        known = self._tables.select(query.table, _COLUMNS_OF_VERSION, f"{of_query} AND batch >= {oldest}") or []
         listed: dict[int, set[str]] = {}
         for row in known:
             if row["kind"] == "commit" and int(row["partition"]) == 0:
                 listed.setdefault(int(row["batch"]), set()).add(str(row["id"]))
         in_both = sorted(set(listed) & set(logged), reverse=True)
-        ids = ((batch, self._ids(checkpoint, logged[batch])) for batch in in_both)
+        ids = ((batch, logs.ids_of_first_partition(logged[batch])) for batch in in_both)
         # A batch without ids in the log can not be compared, and counts as valid.
         valid = (batch for batch, in_log in ids if not in_log or listed[batch] <= in_log)
         # Where no batch in the log is valid, the rows that are older than the log's oldest entry still are.
         last = next(valid, min(newest, oldest - 1))
+        self._book_of(query).note_rows_of_table(known, last)
         if last == newest:
-            return Reached(newest, times_gone_back, has_table=True)
+            return TableExtent(newest, times_gone_back, has_table=True)
         since = f"{TABLE_PARTITION_COLUMN} >= {(last + 1) // BATCHES_IN_PARTITION} AND batch > {last}"
-        self._tables.remove(table, f"{of_query} AND line <= {times_gone_back} AND {since}")
-        return Reached(last, times_gone_back + 1, has_table=True)
+        # A row with a greater `line` is of another agent, which has removed the undone rows since `extent` was read.
+        self._tables.remove(query.table, f"{of_query} AND line <= {times_gone_back} AND {since}")
+        return TableExtent(last, times_gone_back + 1, has_table=True)
 
     def _read_extent(self, table: str, of_query: str) -> list[CatalogueRow] | None:
         """The last batch, the greatest `line` and the first partition of the query's rows; None without a table.
@@ -285,7 +345,7 @@ class CatalogueKeeper:
             extent = self._tables.select(table, _EXTENT, of_query)
         except AgentError as fault:
             self._read_failures[table] = self._read_failures.get(table, 0) + 1
-            said = str(fault).replace(table, "")
+            said = _FILE_NAME.sub("", str(fault).replace(table, ""))
             is_damaged = (
                 _DAMAGE.search(said) is not None
                 and _NEWER.search(said) is None
@@ -300,73 +360,14 @@ class CatalogueKeeper:
         self._read_failures.pop(table, None)
         return extent
 
-    def _locations_of_copies(self, query: str) -> LocationsOfCopies:
+    def _locations_of_copies(self, query: _Query) -> LocationsOfCopies:
         with self._lock:
             return {
                 partition: sorted({self._locations[id] for id in executors if id in self._locations})
-                for partition, executors in self._copies.get(query, {}).items()
+                for partition, executors in query.copies.items()
             }
-
-    def _tidy(self, query: str, table: str, newest: int) -> None:
-        """Remove partitions of batches that are no longer to be kept, and compact full partitions.
-
-        A failure raises, and the next attempt comes after `_REST_SECONDS`. The owner of a shared table may forbid both.
-        """
-        now = time.monotonic()
-        if now < self._tidied_again_at.get(query, 0.0):
-            return
-        self._tidied_again_at[query] = now + _REST_SECONDS
-        partition = newest // BATCHES_IN_PARTITION
-        compacted = self._compacted_up_to.get(query, partition - _PARTITIONS_AT_ONCE)
-        if self._retained > _MANY_BATCHES and partition >= compacted + _PARTITIONS_AT_ONCE:
-            self._tables.compact(
-                table, f"{TABLE_PARTITION_COLUMN} >= {compacted} AND {TABLE_PARTITION_COLUMN} < {partition}"
-            )
-            self._compacted_up_to[query] = partition
-        wanted = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
-        if wanted >= self._first_partition.get(query, 0) + _PARTITIONS_AT_ONCE:
-            old = f"{TABLE_PARTITION_COLUMN} < {wanted}"  # whole partitions are removed without reading a file
-            self._tables.remove(table, old if self._shared_table is None else f"query = '{query}' AND {old}")
-            self._first_partition[query] = wanted
-            if self._shared_table is None and now >= self._vacuumed_again_at.get(table, now):
-                self._vacuumed_again_at[table] = now + _VACUUM_EVERY_SECONDS
-                self._tables.vacuum(table)
-        self._tidied_again_at[query] = 0.0
-
-    def _entries_after(self, last: int, checkpoint: str) -> dict[int, FileEntry]:
-        """Batch to its entry in the commit log, for the batches after `last`, in order."""
-        entries = self._open_tree(f"{checkpoint}/{COMMITS}").list()
-        by_batch = ((int(entry.name), entry) for entry in entries if entry.name.isdigit())
-        return dict(sorted((batch, entry) for batch, entry in by_batch if batch > last))
-
-    def _commit(self, checkpoint: str, entry: FileEntry) -> Commit | None:
-        """The commit in this entry. None when Spark has removed the entry meanwhile, as it does with old entries."""
-        read = self._open_tree(f"{checkpoint}/{COMMITS}").read(entry.name, _MOST_BYTES)
-        where, at_ms = f"{checkpoint}/{COMMITS}/{entry.name}", int(entry.modified_seconds * 1000)
-        return parse_commit(where, int(entry.name), read, at_ms) if isinstance(read, bytes) else None
-
-    def _ids(self, checkpoint: str, entry: FileEntry) -> set[str]:
-        """The unique ids of the versions of partition 0 in this commit; empty in checkpoints of format v1."""
-        commit = self._commit(checkpoint, entry)
-        ids = {} if commit is None else commit.state_ids
-        return {unique_id for (_, partition), of_task in ids.items() if partition == 0 for unique_id in of_task}
-
-    def _batches_after(self, last: int, checkpoint: str) -> list[tuple[Commit, BegunBatch | None]]:
-        """The commits after a batch, at most `_MOST_BATCHES`.
-
-        Each comes with the batch's entry in the offset log; None where there is no such entry.
-        """
-        offsets = self._open_tree(f"{checkpoint}/{OFFSETS}")
-        found: list[tuple[Commit, BegunBatch | None]] = []
-        for batch, entry in list(self._entries_after(last, checkpoint).items())[:_MOST_BATCHES]:
-            commit, begun = self._commit(checkpoint, entry), offsets.read(entry.name, _MOST_BYTES)
-            if commit is not None:
-                where = f"{checkpoint}/{OFFSETS}/{batch}"
-                found.append((commit, parse_begun(where, batch, begun) if isinstance(begun, bytes) else None))
-        return found
 
 
 def _path_of(checkpoint: str) -> str:
-    """The path of a URI without its scheme, as in the reports of executors."""
-    parts = urlsplit(checkpoint)
-    return unquote(parts.path) if parts.scheme else checkpoint
+    """The path of a checkpoint, as in the reports of executors. Hadoop's texts of paths have no percent-encoding."""
+    return re.sub(r"^[^/:]+:(//[^/]*)?", "", checkpoint)

@@ -12,8 +12,9 @@ from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
 from mooring.checkpoint.catalogue_rows import COLUMNS, CatalogueRow
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree
-from mooring.metadata.tree import FileEntry
+from mooring.metadata.tree import FileEntry, FileTree, Unreadable
 from mooring.model import events
+from mooring.testing.probes import wait_until
 from tests.unit.checkpoint.made import Made
 
 pytestmark = pytest.mark.slow
@@ -28,7 +29,9 @@ class InMemory:
         self.written: dict[str, int] = {}
         self.named: set[str] = set()
         self.compacted: list[str] = []
+        self.vacuumed = 0
         self.is_away = False
+        self.has_bug = False
         self.is_damaged = False
         self.damage = "JsonEOFException: the log is damaged"
 
@@ -37,6 +40,8 @@ class InMemory:
     ) -> None:
         if self.is_away:
             raise AgentError("the storage refuses")
+        if self.has_bug:
+            raise RuntimeError("a class of error that nobody expects")
         assert partition_column in COLUMNS
         self.named.add(table)
         columns = ", ".join(f'"{column}"' for column in COLUMNS)
@@ -64,7 +69,7 @@ class InMemory:
         self.database.execute(f"DELETE FROM rows WHERE {where}")
 
     def vacuum(self, path: str) -> None:
-        pass
+        self.vacuumed += 1
 
     def exists(self, path: str) -> bool:
         return self.select(path, ("1",), "true") is not None
@@ -117,7 +122,7 @@ def committed(made: Made) -> dict[str, Any]:
     }
 
 
-def test_each_round_adds_the_batches_that_are_new(tmp_path: Path) -> None:
+def test_each_pass_adds_the_batches_that_are_new(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=3), InMemory()
     catalogue = keeper(tables, made.directory)
     catalogue.write()
@@ -253,6 +258,144 @@ def test_a_table_of_a_newer_delta_is_not_set_aside(tmp_path: Path) -> None:
     assert tables.is_damaged, "the table is where it was"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SocketTimeoutException: Read timed out on part-00000-c000.snappy.parquet",
+        "AccessDeniedException: s3a://b/c/_mooring/state_versions/_delta_log/00000000000000000003.json: Forbidden",
+        "Py4JJavaError: java.io.IOException: Permission denied: 00000000000000000003.json",
+    ],
+)
+def test_a_table_whose_storage_refuses_a_file_is_not_set_aside(tmp_path: Path, said: str) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    keeper(tables, made.directory).write()
+    tables.is_damaged, tables.damage = True, said
+    catalogue = keeper(tables, made.directory, run="another")
+    assert [len(catalogue.write()) for _ in range(4)] == [1] * 4
+    assert tables.is_damaged, "the table is where it was"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:/t/part-0.parquet."
+        "; caused by RuntimeException: file:/t/part-0.parquet is not a Parquet file. Expected magic number at tail",
+        "SparkFileNotFoundException: [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file x.parquet.",
+        "DeltaFileNotFoundException: [DELTA_TRUNCATED_TRANSACTION_LOG] Unable to reconstruct state",
+    ],
+)
+def test_a_table_with_damaged_files_is_set_aside(tmp_path: Path, said: str) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    keeper(tables, made.directory).write()
+    tables.is_damaged, tables.damage = True, said
+    catalogue = keeper(tables, made.directory, run="another")
+    assert [len(catalogue.write()) for _ in range(3)] == [1, 1, 0]
+    assert not tables.is_damaged
+
+
+def test_a_commit_that_can_not_be_read_for_a_while_is_not_left_out(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=4), InMemory()
+    refused = {"2"}
+
+    class Refusing(LocalFileTree):
+        def read(self, name: str, limit: int) -> bytes | Unreadable | None:
+            return Unreadable("permission denied") if name in refused else super().read(name, limit)
+
+    catalogue = keeper(tables, made.directory)
+    catalogue._open_tree = Refusing
+    assert catalogue.write() == [] and tables.batches == [0, 1]
+    (fault,) = catalogue.write()
+    assert str(fault).endswith("commits/2 can not be read: permission denied")
+    refused.clear()
+    assert catalogue.write() == [] and tables.batches == [0, 1, 2, 3]
+    catalogue.end()
+
+
+def test_reports_beyond_those_of_one_call_are_taken_too(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
+    calls = 0
+
+    def take_reports(most: int) -> str:
+        nonlocal calls
+        calls += 1
+        others = [{**committed(made), "store": "/other/state/0/0", "id": str(number)} for number in range(most)]
+        return json.dumps(others if calls == 1 else [committed(made)])
+
+    catalogue = keeper(tables, made.directory, take_reports)
+    catalogue.write()
+    assert [row["host"] for row in tables.rows] == ["h1"]
+    catalogue.end()
+
+
+def test_a_query_that_has_ended_has_all_its_batches_and_is_then_forgotten(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=450), InMemory()
+    catalogue = keeper(tables, made.directory, lambda most: json.dumps([committed(made)]))
+    catalogue.handle(events.QueryEnded(2, "q", "run", ""))
+    wait_until(lambda: not catalogue._queries, "the ended query to be forgotten", 20)
+    assert tables.batches == list(range(450))
+    assert catalogue._report_books, "reports may come late"
+    with catalogue._lock:
+        catalogue._unclaimed_since = dict.fromkeys(catalogue._report_books, float("-inf"))
+    catalogue.write()
+    assert not catalogue._report_books
+    catalogue.end()
+
+
+def test_the_end_of_the_application_is_not_the_end_of_the_last_batches(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    catalogue = keeper(tables, made.directory)
+    catalogue.end()
+    assert tables.batches == [0, 1, 2] and catalogue._thread is not None and not catalogue._thread.is_alive()
+
+
+def test_an_error_that_nobody_expects_holds_up_no_other_query_and_no_later_pass(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    catalogue = keeper(tables, made.directory)
+    tables.has_bug = True
+    assert [type(fault) for fault in catalogue.write()] == [RuntimeError]
+    tables.has_bug = False
+    assert catalogue.write() == [] and tables.batches == [0, 1, 2]
+    catalogue.end()
+
+
+def test_the_reports_of_a_checkpoint_with_signs_in_its_path_are_found(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "100%20 #1?", batches=1, partitions=1), InMemory()
+
+    def open_tree(directory: str) -> FileTree:
+        return LocalFileTree(directory.removeprefix("file:"))
+
+    catalogue = CatalogueKeeper(tables, lambda most: json.dumps([committed(made)]), open_tree, print)
+    conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
+    catalogue.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+    catalogue.handle(events.QueryPlanned(1, "q", "run", "q", f"file:{made.directory}", 0, {0: 1}))
+    catalogue.write()
+    assert [row["host"] for row in tables.rows] == ["h1"]
+    catalogue.end()
+
+
+def test_a_lost_executor_holds_no_copy(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=1), InMemory()
+    catalogue = keeper(tables, made.directory)
+    catalogue.handle(events.ExecutorRegistered(1, "2", "host-b", 1, ""))
+    catalogue.handle(events.CopiesSeen(1, "q", 1, (events.CopyOfState(0, "2", 1, 0, 5, 0),)))
+    catalogue.handle(events.ExecutorLost(1, "2", "gone"))
+    catalogue.write()
+    catalogue.end()
+    assert all(row.get("standby_hosts") is None for row in tables.rows)
+
+
+def test_the_jvm_learns_when_reports_are_in_rows(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=1), InMemory()
+    told: list[list[int]] = []
+    catalogue = keeper(tables, made.directory)
+    catalogue._reports_written = lambda: told.append(tables.batches)
+    tables.is_away = True
+    assert catalogue.write() and not told
+    tables.is_away = False
+    assert not catalogue.write() and told == [[0]]
+    catalogue.end()
+
+
 def test_a_table_that_is_ahead_of_a_log_that_was_taken_back_waits_for_its_batches(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=5), InMemory()
     first = keeper(tables, made.directory)
@@ -322,7 +465,7 @@ def test_old_batches_go_five_hundred_at_a_time(tmp_path: Path) -> None:
     catalogue = keeper(tables, made.directory, retain=150)
     for batch in range(660):
         made.add(batch)
-    for _ in range(3):  # two hundred a round at most
+    for _ in range(3):  # two hundred a pass at most
         catalogue.write()
     assert tables.batches == list(range(600))
     catalogue.write()
@@ -349,6 +492,7 @@ def test_what_is_kept_for_long_is_compacted_when_it_is_full(tmp_path: Path) -> N
     for _ in range(4):
         catalogue.write()
     catalogue.end()
+    assert tables.vacuumed == 1, "the small files that were merged go too"
     assert tables.compacted == ["hundred >= -4 AND hundred < 1", "hundred >= 1 AND hundred < 6"]
     assert tables.batches == list(range(660))
 

@@ -28,10 +28,7 @@ trait Operations {
   /** Writes into the queries' checkpoints that they are to be drained, each after the queries that it is mapped to. */
   def noteDrains(after: Map[String, Seq[String]]): Unit
 
-  /**
-   * A new agent begins. Sends the new agent again what the bridge does not keep: states of copies, and reports of committed state that the
-   * earlier agent may not have written.
-   */
+  /** A new agent begins. Sends the new agent again what the bridge does not keep: the states of copies. */
   def tellNewAgent(): Unit
 
   /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
@@ -58,6 +55,9 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   /** What executors have reported of committed state since the last call: at most `most` reports, as a JSON array. */
   def takeReports(most: Int): String = stateReports.take(most)
+
+  /** The agent has written what was committed of the reports that it took. */
+  def reportsWritten(): Unit = stateReports.written()
 
   private val queued = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
   private val restarts = ConcurrentHashMap.newKeySet[String]() // ids of requests to restart an executor
@@ -90,6 +90,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     greeted = true
     queued.clear()
     operations.tellNewAgent()
+    stateReports.requeueTaken() // the earlier agent may have ended before it had written them
     // Events that build on others come after them. All events that are not named here come first.
     val order = Seq("ApplicationStarted", "ExecutorRegistered", "CheckpointTaken", "QueryStarting", "QueryPlanned", "BatchBegan")
     val now = lasting.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))

@@ -124,10 +124,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
     override def noteDrains(after: Map[String, Seq[String]]): Unit = FailOpen.otherwise("note what is to be drained", ())(drains.noteRequested(after))
 
-    override def tellNewAgent(): Unit = {
-      standbys.foreach(_.reportAgain())
-      bridge.stateReports.requeueTaken()
-    }
+    override def tellNewAgent(): Unit = standbys.foreach(_.reportAgain())
 
     // Not SparkContext.getOrCreate: until this context is complete, that call makes a second one.
     override def files(directory: String): DriverFiles = new DriverFiles(directory, context.hadoopConfiguration)

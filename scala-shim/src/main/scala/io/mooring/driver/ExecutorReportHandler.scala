@@ -20,8 +20,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.KeyCounts
 /**
  * Handles the reports of executors: adds them up for the metrics, and passes them to the agent and to the parts of the driver.
  *
- * Spark's RPC threads call `receive`, several at once; the listener thread calls `removed`. When a report cannot be handled,
- * one line is logged and the executor gets no answer. Events: StoreOpened, StateMeasured, StoresFetched.
+ * Spark's RPC thread for plugins calls `receive`: one thread for all messages. The listener thread calls `removed`. When a report cannot
+ * be handled, one line is logged and the executor gets no answer. Events: StoreOpened, StateMeasured, StoresFetched.
  */
 final class ExecutorReportHandler(
     context: SparkContext, bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness],

@@ -13,7 +13,7 @@ import org.apache.spark.shims.SparkSelfCheck
 /**
  * The plugin's part in the driver: checks the settings, starts the Driver, and passes on what executors report.
  *
- * Spark calls `init` in the thread that makes the SparkContext, before any executor is asked for, and `receive` in RPC threads.
+ * Spark calls `init` in the thread that makes the SparkContext, before any executor is asked for, and `receive` in one RPC thread.
  * A wrong setting stops the application. When anything else fails in `init`, the application runs without Mooring.
  */
 private[mooring] final class MooringDriverPlugin extends DriverPlugin {

@@ -2,6 +2,7 @@ package io.mooring.localstore
 
 import java.io.File
 
+import io.mooring.common.FailOpen
 import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Path}
 
 /**
@@ -47,10 +48,15 @@ final class SharedFileSystem(stock: FileSystem, hostFiles: HostStoreFiles, reads
 
 private object SharedFileSystem {
 
-  /** Notes an uploaded SST file, or log file of RocksDB, for the catalogue. The file is one directory below the store's directory. */
-  def note(source: Path, target: Path): Unit = for (writes <- StoreWrites.of(target.getParent.getParent)) {
-    val local = new File(source.toUri.getPath).toPath
-    writes.add(target.getName, WrittenFile(java.nio.file.Files.size(local), HostStore.checksum(local)))
+  /**
+   * Notes an uploaded SST file, or log file of RocksDB, for the catalogue: reads the file for its checksum. The file is one directory below
+   * the store's directory. Where that fails, the row of its snapshot has no checksum of the file.
+   */
+  def note(source: Path, target: Path): Unit = FailOpen.otherwise("checksum of a file for the catalogue", ()) {
+    for (writes <- StoreWrites.of(target.getParent.getParent)) {
+      val local = new File(source.toUri.getPath).toPath
+      writes.add(target.getName, WrittenFile(java.nio.file.Files.size(local), HostStore.checksum(local)))
+    }
   }
 }
 

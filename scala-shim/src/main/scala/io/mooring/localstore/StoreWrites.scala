@@ -25,7 +25,7 @@ final class StoreWrites {
     ()
   }
 
-  /** The noted file, which is then forgotten. */
+  /** Returns a noted file, and forgets it. */
   def take(name: String): Option[WrittenFile] = Option(files.remove(name))
 }
 

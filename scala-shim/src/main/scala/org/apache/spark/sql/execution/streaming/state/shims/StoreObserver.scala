@@ -43,7 +43,7 @@ trait StoreObserver {
    */
   def snapshotUploaded(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit
 
-  /** A commit or an upload has written all its files, or has failed. It is not reported as done yet. Called by the thread that did it. */
+  /** A commit or an upload has written all its files, or has failed. The caller has not returned to Spark yet. Called by the thread that did it. */
   def filesWritten(): Unit
 
   /** A provider has taken this copy over. The provider has not asked for a version yet. */
