@@ -104,4 +104,4 @@ def _finish_requests(state: AgentState, now_ms: int) -> tuple[AgentState, list[O
 
 
 def _view(state: AgentState, now_ms: int) -> View:
-    return View(now_ms, state.version_in_force, state.published_copies, state.published)
+    return View(now_ms, state.version_in_force, state.published_copies, state.rows_in_jvm)

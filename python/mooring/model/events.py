@@ -25,12 +25,12 @@ class ClockTicked(Event):
 class PlanInForce(Event):
     """The plan that the JVM holds when an agent starts.
 
-    `first_executors` maps query id and partition to the first executor of the plan. `announced` is the newest version
-    that was announced to executors, -1 for none.
+    `rows` maps query id and partition to the executors of the plan's row, the preferred executor first. `announced` is
+    the newest version that was announced to executors, -1 for none.
     """
 
     version: int
-    first_executors: Mapping[tuple[str, int], str]
+    rows: Mapping[str, Mapping[int, tuple[str, ...]]]
     announced: int = -1
 
 

@@ -186,8 +186,8 @@ def _bind_as_in_the_jvm(fleet: Fleet, carriers: Mapping[str, str]) -> Fleet:
 def _executors_by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
     """Query label and partition to the executor on which the JVM wants the task."""
     return {
-        (fleet.queries[query].label, partition): executor
-        for (query, partition), executor in fleet.first_executors_in_jvm.items()
+        (fleet.queries[query].label, partition): row[0]
+        for query, rows in fleet.rows_at_start.items()
         if query in fleet.queries
     }
 

@@ -39,7 +39,6 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     last_resorts = _last_resorts(fleet, loads)
     usable = _usable(fleet, loads)
     in_use = {task: id for task, id in executors_in_use(fleet, published).items() if id in usable}
-    at_start = {task: id for task, id in _first_executors_at_start(fleet).items() if id in usable}
     row_of: dict[str, tuple[str, ...]] = {}
     # Tasks without their own executor come first: they really run elsewhere, so they count as load there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (_has_its_tasks(fleet, p), natural_order(p.id))):
@@ -54,7 +53,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
         lent = _lent(fleet, processor, tasks)
         not_lent = [task for task in tasks if task not in lent]
         row_of |= _rows_of_own(processor, not_lent, fleet, loads, last_resorts, with_copies)
-        row_of |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **in_use})
+        row_of |= _rows_of_lent(processor, lent, fleet, loads, with_copies, in_use)
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -103,15 +102,6 @@ def _last_resorts(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:
             natural_order(id),
         ),
     )
-
-
-def _first_executors_at_start(fleet: Fleet) -> dict[str, str]:
-    """Task to the first executor of its row when this agent started; empty while no tasks are lent."""
-    return {
-        fleet.queries[query].task_name(partition): executor
-        for (query, partition), executor in fleet.first_executors_in_jvm.items()
-        if query in fleet.queries and fleet.lending.loans
-    }
 
 
 def _executors_with_copies(fleet: Fleet) -> dict[str, tuple[str, ...]]:

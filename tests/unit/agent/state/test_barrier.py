@@ -123,7 +123,7 @@ def test_losses_under_the_obeyed_version_wait_for_nobody() -> None:
 
 def test_a_new_agent_goes_on_above_what_was_offered() -> None:
     story = Story()
-    story.take(events.PlanInForce(0, 4, {("q", 0): "1"}, announced=9))
+    story.take(events.PlanInForce(0, 4, {"q": {0: ("1",)}}, announced=9))
     story.joins("1@a")
     story.after(TIMING.debounce_ms)
     story.plans("q", 1)
