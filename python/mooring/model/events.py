@@ -83,10 +83,15 @@ class ExecutorRegistered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorLost(Event):
-    """An executor is lost, was silent for too long, or is about to be removed. In the last case it comes twice."""
+    """An executor is lost, was silent for too long, or is about to be removed.
+
+    In the last case the event may come twice: it comes again when the executor is removed. `is_ordinary` for an
+    executor that is lost because the application ends.
+    """
 
     executor: str
     reason: str
+    is_ordinary: bool = field(default=False, metadata=key("ordinary-end"))
 
 
 @dataclass(frozen=True, slots=True)

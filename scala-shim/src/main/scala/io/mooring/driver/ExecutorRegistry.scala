@@ -1,7 +1,7 @@
 package io.mooring.driver
 
 import io.mooring.agent.Bridge
-import io.mooring.common.Location
+import io.mooring.common.{Location, OrdinaryEnd}
 
 /**
  * Reports an executor to the agent once two things have happened, in either order: Spark has added the executor, and the executor
@@ -38,7 +38,12 @@ final class ExecutorRegistry(bridge: Bridge) {
     versions.remove(executor)
     bridge.over(s"executor $executor")
     bridge.over(s"version of $executor")
-    bridge.tell(Map("event" -> "ExecutorLost", "executor" -> executor, "reason" -> reason))
+  /**
+   * The executor is lost, or is about to be removed. Called once or twice for an executor. An event from an ordinary end of the
+   * application says so.
+   */
+    bridge.tell(Map("event" -> "ExecutorLost", "executor" -> executor, "reason" -> reason) ++
+      Option.when(OrdinaryEnd.isUnderWay)("ordinary-end" -> true))
   }
 
   private def tell(executor: String): Unit =
