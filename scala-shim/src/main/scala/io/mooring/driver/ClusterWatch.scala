@@ -60,7 +60,8 @@ final class ClusterWatch(
   /** Asks Spark which executors get no tasks. When these have changed, redirects the tasks that wait for them. */
   def refreshWithheld(): Unit = if (withheld.exists(_.refresh())) redirect()
 
-  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
+  /** Acts once for each executor: Kubernetes causes a second event when it deletes the pod of an executor. */
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (!removedIds.contains(removed.executorId)) {
     table.executorLost(removed.executorId)
     if (hasStandbys) awaitLossNoted(removed.executorId)
     redirect()
@@ -95,10 +96,9 @@ final class ClusterWatch(
    * Redirects tasks that a redirection has missed: their stage was placed before the executor left, and submitted after the
    * redirection. Called again and again.
    *
-   * It redirects tasks of executors that are leaving, which may still work, and of executors whose removal `onExecutorRemoved` has
-   * handled. An executor that is lost and not handled yet is neither of these: this method must not come before the wait for Spark's note of
-   * the lost shuffle files (`awaitLossNoted`). Other redirections may come before that wait: `lost` where Spark would start the tasks
-   * anywhere, and `Driver.onSilence`. `StuckTasks` kills tasks that then wait for lost files.
+   * It redirects tasks of executors that are leaving, and of executors whose removal `onExecutorRemoved` has handled. An executor that is
+   * lost and not handled yet is left out: its tasks must first wait for `awaitLossNoted`. Two redirections do not wait: that of `lost`
+   * (see `PendingTasks.AtLoss`), and that of `departures.onSilence` in `Driver`. `StuckTasks` kills tasks that then wait for lost files.
    */
   def redirectLateTasks(): Unit = {
     def isLeavingOrRemoved(executor: String) = table.isLeaving(executor) || removedIds.contains(executor)

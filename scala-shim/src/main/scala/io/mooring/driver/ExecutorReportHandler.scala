@@ -49,7 +49,7 @@ final class ExecutorReportHandler(
    */
   private def newestVersion(executor: String, known: Long): String = {
     // An executor that is leaving or lost is not waited for any more.
-    if (known >= 0 && table.isAlive(executor)) executors.pickedUp(executor, known)
+    if (known >= 0 && table.isAlive(executor)) executors.tookUp(executor, known)
     val again = askAgainInMs(known)
     liveness.foreach(_.polled(executor, again))
     Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor)),
