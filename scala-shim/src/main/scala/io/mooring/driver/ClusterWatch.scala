@@ -9,7 +9,7 @@ import io.mooring.common.{FailOpen, Daemon, Metrics}
 import io.mooring.placement.{PlacedStages, PlacedState, PlacementTable}
 import io.mooring.standby.Standbys
 import io.mooring.warmup.WarmupProfiles
-import org.apache.spark.{ExceptionFailure, SparkContext}
+import org.apache.spark.{ExceptionFailure, Resubmitted, SparkContext, Success}
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.shims.{LossWatch, PendingTasks}
 import org.apache.spark.sql.streaming.StreamingQueryListener._
@@ -77,7 +77,7 @@ final class ClusterWatch(
    */
   private def awaitLossNoted(lost: String): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ClusterWatch.LossNotedMs)
-    while (PendingTasks.isNamedForShuffleFiles(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
+    while (PendingTasks.isListedForShuffleFiles(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
   }
 
   /**
@@ -89,7 +89,7 @@ final class ClusterWatch(
    */
   def redirect(): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     if (hasStandbys) PendingTasks.refreshEpochs(context)
-    redirect(PendingTasks.Immediate, mustLeave)
+    redirectTasksOf(mustLeave, PendingTasks.Immediate)
   }
 
   /**
@@ -102,9 +102,8 @@ final class ClusterWatch(
    */
   def redirectLateTasks(): Unit = {
     def isLeavingOrRemoved(executor: String) = table.isLeaving(executor) || removedIds.contains(executor)
-    def wantsOneOfThese(wanted: PlacedStages.Wanted) = wanted.executors.values.stream.anyMatch(isLeavingOrRemoved(_))
-    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(wantsOneOfThese))
-      redirect(PendingTasks.Immediate, isLeavingOrRemoved)
+    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(_.awaited.exists(isLeavingOrRemoved)))
+      redirectTasksOf(isLeavingOrRemoved, PendingTasks.Immediate)
   }
 
   /**
@@ -116,7 +115,7 @@ final class ClusterWatch(
   /** The scheduler has noted that the executor is lost. Called with the scheduler's lock. */
   private def lost(executor: String): Unit = if (hasStandbys) FailOpen.otherwise("redirection of tasks", ()) {
     table.executorLost(executor)
-    redirect(PendingTasks.AtLoss, mustLeave)
+    redirectTasksOf(mustLeave, PendingTasks.AtLoss)
   }
 
   /**
@@ -132,8 +131,9 @@ final class ClusterWatch(
   private def mustLeave(executor: String): Boolean =
     if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
 
-  private def redirect(moment: PendingTasks.Moment, mustLeave: String => Boolean): Unit = {
-    PendingTasks.redirect(context, mustLeave, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
+  /** Redirects the waiting tasks of these executors. */
+  private def redirectTasksOf(areLeft: String => Boolean, moment: PendingTasks.Moment): Unit = {
+    PendingTasks.redirect(context, areLeft, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
       PlacedStages.setRedirected(stage, partition, executor, table)
     }
     ()
@@ -154,7 +154,14 @@ final class ClusterWatch(
       val failedOn = batches.getOrElseUpdate(state.query, new Batch).failedOn
       failedOn(state.partition) = failedOn.getOrElse(state.partition, Set.empty) + end.taskInfo.executorId
     }
-    if (end.taskInfo.successful) states.foreach(countRun(_, end, isAlone = states.size == 1))
+    end.reason match { // not `taskInfo.successful`, which stays true for a task that is resubmitted
+      case Success => states.foreach { state =>
+        PlacedStages.taskEnded(state)
+        countRun(state, end, isAlone = states.size == 1)
+      }
+      case Resubmitted => states.foreach(PlacedStages.taskRunsAgain) // its shuffle files were lost with the executor
+      case _ =>
+    }
   }
 
   /**
