@@ -46,7 +46,7 @@ def absorb(state: AgentState, event: events.Event) -> AgentState:
 def _plan_barrier_after(plan_barrier: PlanBarrier, event: events.Event) -> PlanBarrier:
     match event:
         case events.PlanPickedUp():
-            return plan_barrier.picked_up(event.executor, event.version)
+            return plan_barrier.with_taken_up(event.executor, event.version)
         case events.ExecutorLost():
             return plan_barrier.without(event.executor)
         case _:

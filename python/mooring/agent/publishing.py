@@ -92,7 +92,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
     if plan_barrier.barrier.state is BarrierState.DONE:
         state, published = _published(replace(state, version_in_force=version))
         return state, [*orders, *published]
-    late = ", ".join(sorted(plan_barrier.given_up & fleet.executors.keys(), key=natural_order))
+    late = ", ".join(sorted(plan_barrier.late & fleet.executors.keys(), key=natural_order))
     message = f"executors {late} did not take up placement version {version}: {version + 1} goes on without them"
     state = replace(state, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
     state, later = _through_the_barrier(state, now_ms)

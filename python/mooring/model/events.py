@@ -103,7 +103,7 @@ class TasksWithheld(Event):
 
 @dataclass(frozen=True, slots=True)
 class PlanPickedUp(Event):
-    """An executor has taken up an announced version of the job model."""
+    """An executor has taken up an announced version of the job model. The name is old: executors get no plan."""
 
     executor: str
     version: int

@@ -62,7 +62,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
 
 
 def executors_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
-    """Task to the executor on which the JVM runs it by the published rows.
+    """Maps each task to the executor on which the JVM runs it by the published rows.
 
     That is the first executor of the row that lives and gets tasks from Spark.
     """
@@ -76,7 +76,7 @@ def executors_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
 
 
 def loads_of(fleet: Fleet) -> dict[str, int]:
-    """Each living executor to the number of active tasks of its processors; 0 for executors without tasks."""
+    """Maps each living executor to the number of active tasks of its processors; 0 for executors without tasks."""
     loads = dict.fromkeys(fleet.executors, 0)
     for processor in fleet.processors.values():
         if processor.executor in loads and processor.executor is not None:
@@ -85,7 +85,7 @@ def loads_of(fleet: Fleet) -> dict[str, int]:
 
 
 def _rows_of_query(query: Query, row_of: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    """Partition to row, of the rows by task name in `row_of`."""
+    """Maps each partition to its row, from the rows by task name in `row_of`."""
     names = {partition: query.task_name(partition) for partition in range(query.task_count)}
     return {partition: row_of[name] for partition, name in names.items() if row_of.get(name)}
 
@@ -105,7 +105,7 @@ def _last_resorts(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:
 
 
 def _executors_with_copies(fleet: Fleet) -> dict[str, tuple[str, ...]]:
-    """Task to the living executors with a copy of it, in failover order. Tasks without any are left out."""
+    """Maps each task to the living executors with a copy of it, in failover order. Tasks without any are left out."""
     if fleet.settings.replication_factor == 1:
         return {}
     executor_of = fleet.executor_of
@@ -156,7 +156,7 @@ def _rows_of_own(
 
 
 def _lent(fleet: Fleet, processor: Processor, tasks: list[str]) -> dict[str, str]:
-    """Task to query id, for the tasks that are lent because the processor's executor serves them badly."""
+    """Maps task to query id, for the tasks that are lent because the processor's executor serves them badly."""
     executor = processor.executor
     if executor is None or executor in fleet.withheld or not fleet.lending.loans:
         return {}

@@ -99,7 +99,7 @@ def test_newer_versions_do_not_give_a_silent_executor_more_time() -> None:
         if story.barriers[version(story)] == "DONE":
             break
     assert story.now_ms - since <= TIMEOUT + TIMING.debounce_ms
-    assert "1" in story.state.plan_barrier.given_up
+    assert "1" in story.state.plan_barrier.late
 
 
 def test_a_first_plan_that_waits_for_a_silent_executor_is_there_in_time() -> None:
