@@ -18,9 +18,9 @@ class AgentState:
     """The fleet, requests, drains, and what the JVM and the metadata store got last.
 
     `published` and `published_copies` are the plan that this agent has published last. `version_in_force` is the
-    version of the plan that the JVM holds. A newer version of the job model waits at the `plan_barrier` until executors have taken it up. `saved_version`,
-    `saved_locality` and `saved_overrides` are in the store, so that only differences are written. `queue` has the
-    requests of operators, and `drainage` the drains.
+    version of the plan that the JVM holds. A newer version of the job model waits at the `plan_barrier` until executors
+    have taken it up. `saved_version`, `saved_locality` and `saved_overrides` are in the store, so that only differences
+    are written. `queue` has the requests of operators, and `drainage` the drains.
     """
 
     fleet: Fleet = field(default_factory=Fleet)
@@ -36,5 +36,5 @@ class AgentState:
 
     @property
     def rows_in_jvm(self) -> Rows:
-        """The rows that the JVM holds. Before this agent has published a plan, the agent before it has published them."""
+        """The rows that the JVM holds: those that this agent has published last, else those of the agent before."""
         return self.published or self.fleet.rows_at_start

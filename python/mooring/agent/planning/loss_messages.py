@@ -16,9 +16,9 @@ def describe_loss(before: Fleet, event: events.Event) -> list[str]:
     """
     if not isinstance(event, events.ExecutorLost) or event.is_ordinary or event.executor not in before.executors:
         return []
-    reason = event.reason.strip().partition("\n")[0].rstrip(". ")
-    lost = f"executor {event.executor} on {before.executors[event.executor].location} counts as lost"
-    return [lost + (f" ({reason})" if reason else "") + _waiting(before, event.executor)]
+    location = before.executors[event.executor].location
+    reason = event.reason.strip().partition("\n")[0].rstrip(". ") or "no reason is known"
+    return [f"executor {event.executor} on {location} counts as lost ({reason}){_waiting(before, event.executor)}"]
 
 
 def _waiting(before: Fleet, executor: str) -> str:
@@ -26,5 +26,6 @@ def _waiting(before: Fleet, executor: str) -> str:
     ids = sorted((id for id, carrier in before.executor_of.items() if carrier == executor), key=natural_order)
     if not ids:
         return ""
-    waiting = f"processor {ids[0]} waits" if len(ids) == 1 else f"processors {listed(ids, _MOST_NAMES)} wait"
-    return f": {waiting} for another executor"
+    if len(ids) == 1:
+        return f": processor {ids[0]} waits for another executor"
+    return f": processors {listed(ids, _MOST_NAMES)} wait for another executor"

@@ -40,7 +40,7 @@ class Barrier:
 class PlanBarrier:
     """The newest barrier.
 
-    `taken_up` maps an executor to the newest version that it has taken up. No barrier waits for the executors in `late`.
+    `taken_up` maps an executor to the newest version that it has taken up. No barrier waits for executors in `late`.
     """
 
     barrier: Barrier | None = None

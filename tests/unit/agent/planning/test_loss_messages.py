@@ -29,7 +29,7 @@ def test_the_loss_of_an_executor_is_logged_with_its_reason_and_its_processor(fac
 def test_all_processors_of_the_executor_are_named() -> None:
     story = two_on_one_executor().story
     assert lines(story, lost(story, "1", "")) == [
-        "executor 1 on a counts as lost: processors 0, 1 wait for another executor"
+        "executor 1 on a counts as lost (no reason is known): processors 0, 1 wait for another executor"
     ]
 
 
