@@ -182,7 +182,7 @@ def test_an_agent_that_comes_later_takes_all_in_before_it_decides_anything() -> 
 
 def test_an_agent_that_comes_after_losses_leaves_the_tasks_of_all_queries_where_the_jvm_runs_them() -> None:
     """A row is made for the loss of a whole host. Here one of two executors is lost, on two hosts."""
-    begun, lost = started(standby_replication_factor="3"), {"0", "2"}
+    begun, lost = started(standby_replication_factor="3"), {"1", "4"}
     living, queries = executors("a", "a", "b", "b", "c", "c"), [planned(24), planned_other(24)]
     first = Bridge([begun, *living, *queries], [], [], [])
     name = run(first)

@@ -18,14 +18,14 @@ def describe_loss(before: Fleet, event: events.Event) -> list[str]:
         return []
     location = before.executors[event.executor].location
     reason = event.reason.strip().partition("\n")[0].rstrip(". ") or "no reason is known"
-    return [f"executor {event.executor} on {location} counts as lost ({reason}){_waiting(before, event.executor)}"]
+    return [f"executor {event.executor} on {location} counts as lost ({reason}): {_waiting(before, event.executor)}"]
 
 
 def _waiting(before: Fleet, executor: str) -> str:
     """Which processors wait for another executor."""
     ids = sorted((id for id, carrier in before.executor_of.items() if carrier == executor), key=natural_order)
     if not ids:
-        return ""
+        return "it had no processor"
     if len(ids) == 1:
-        return f": processor {ids[0]} waits for another executor"
-    return f": processors {listed(ids, _MOST_NAMES)} wait for another executor"
+        return f"processor {ids[0]} waits for another executor"
+    return f"processors {listed(ids, _MOST_NAMES)} wait for another executor"

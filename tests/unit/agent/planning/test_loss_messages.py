@@ -50,4 +50,4 @@ def test_an_executor_without_a_processor_is_logged_without_one() -> None:
     story.take(events.ExecutorRestarting(story.now_ms, "a request", "2"))
     story.joins("4@b")
     story.after(TIMING.debounce_ms)
-    assert lines(story, lost(story, "2")) == ["executor 2 on b counts as lost (killed)"]
+    assert lines(story, lost(story, "2")) == ["executor 2 on b counts as lost (killed): it had no processor"]
