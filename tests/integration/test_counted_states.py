@@ -160,10 +160,10 @@ def test_an_executor_is_awaited_only_for_tasks_that_have_not_ended(spark: SparkS
 
     def write(rows: DataFrame, batch: int) -> None:
         rows.collect()
-        kept, query = private_field(place, "wantedByRdd").values().toArray(), context.getLocalProperty(QUERY_ID)
+        kept, query = list(private_field(place, "wantedByRdd").values()), context.getLocalProperty(QUERY_ID)
         (wanted,) = (one for one in kept if (one.query(), one.batch()) == (query, batch))
         wait_until(lambda: wanted.awaited().isEmpty(), "the ends of the tasks to be noted", 20)
-        wanted_in_batch.append(private_field(wanted, "executors").size())
+        wanted_in_batch.append(len(private_field(wanted, "executors")))
 
     query = Query(spark, tmp_path, tmp_path / "events", window_counts, write)
     try:
