@@ -99,7 +99,7 @@ def call_that_waits(launched: Launched) -> Iterator[None]:
         wait_until(lambda: is_in_poll(launched.jvm), "a call that waits", 30)
         yield
     finally:
-        launched.bridge.pickedUp("an executor", 1)
+        launched.bridge.tookUp("an executor", 1)
         call.join(60)
     assert not call.is_alive()
 

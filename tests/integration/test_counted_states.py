@@ -16,12 +16,13 @@ from pyspark.sql import functions as f
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.file_fed_job import batches_in, is_at_rest, status_in
-from tests.integration.support.plugin_objects import plugins_object
+from tests.integration.support.plugin_objects import plugins_object, private_field
 from tests.integration.support.queries_with_pending_output import window_counts
 
 pytestmark = pytest.mark.one_jvm
 
 PARTITIONS = 8
+QUERY_ID = "sql.streaming.queryId"
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +150,27 @@ def test_tasks_of_an_action_count_as_placed_when_another_action_of_the_batch_has
     asked = counters["preferred-host-requests"] - before["preferred-host-requests"]
     assert asked == PARTITIONS * (query.batches - batches) + 2
     query.query.stop()
+
+
+def test_an_executor_is_awaited_only_for_tasks_that_have_not_ended(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
+    events_in_files(spark, tmp_path / "events", 3)
+    context, place = spark.sparkContext, plugins_object(spark, "io.mooring.placement.PlacedStages")
+    wanted_in_batch: list[int] = []
+
+    def write(rows: DataFrame, batch: int) -> None:
+        rows.collect()
+        kept, query = list(private_field(place, "wantedByRdd").values()), context.getLocalProperty(QUERY_ID)
+        (wanted,) = (one for one in kept if (one.query(), one.batch()) == (query, batch))
+        wait_until(lambda: wanted.awaited().isEmpty(), "the ends of the tasks to be noted", 20)
+        wanted_in_batch.append(len(private_field(wanted, "executors")))
+
+    query = Query(spark, tmp_path, tmp_path / "events", window_counts, write)
+    try:
+        wait_until(lambda: query.batches >= 3 and query.is_seen(), "the files", 120)
+        assert wanted_in_batch[-1] == PARTITIONS
+    finally:
+        query.query.stop()
 
 
 def test_nothing_is_kept_of_earlier_batches_in_which_jobs_failed(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
+
+from tests.integration.support.plugin_objects import private_field
+from tests.integration.support.store_with_open_copy import SCHEDULER_SHIMS, scala_object, scala_session
 
 pytestmark = pytest.mark.one_jvm
 
@@ -20,16 +24,23 @@ def test_an_executor_that_is_lost_before_its_coming_is_noted_is_not_alive(jvm: A
     assert [table.isAlive(executor) for executor in ("1", "2")] == [False, True]
 
 
+@pytest.fixture(scope="module")
+def context(jvm: Any) -> Iterator[Any]:
+    with scala_session(jvm, "late events", {}) as session:
+        yield session.sparkContext()
+
+
 class Reports:
     """The driver's half that handles reports of executors, and the events that it queues for the agent."""
 
     def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
         none = jvm.scala.Option.apply(None)
-        table = jvm.io.mooring.placement.PlacementTable()
+        self._table = table = jvm.io.mooring.placement.PlacementTable()
         self.bridge = jvm.io.mooring.agent.Bridge(table, none, None)
         self.bridge.announce(3)
         self.registry = jvm.io.mooring.driver.ExecutorRegistry(self.bridge)
-        warmups = jvm.io.mooring.warmup.WarmupProfiles()
+        self._warmups = warmups = jvm.io.mooring.warmup.WarmupProfiles()
         self._handler = jvm.io.mooring.driver.ExecutorReportHandler(
             None, self.bridge, table, none, none, self.registry, warmups, None
         )
@@ -42,6 +53,13 @@ class Reports:
 
     def report_version(self, version: int) -> None:
         self._handler.receive(json.dumps({"report": "version", "executor": "1", "version": version}))
+
+    def cluster_watch(self, context: Any) -> Any:
+        """The listener that follows executors, in an application without standbys and without placed queries."""
+        none = self._jvm.scala.Option.apply(None)
+        return self._jvm.io.mooring.driver.ClusterWatch(
+            context, self.bridge, self._table, None, none, False, self.registry, self._handler, self._warmups, none
+        )
 
     def events(self) -> list[str]:
         return [event["event"] for event in json.loads(self.bridge.pollEvents(0))]
@@ -60,6 +78,39 @@ def test_a_report_that_is_handled_while_its_executor_is_removed_makes_no_event(j
     reports.registry.removed("1", "on purpose")
     reports.report_version(3)
     assert reports.events() == ["ExecutorLost"]
+
+
+def test_a_location_that_is_reported_after_the_removal_is_not_kept(jvm: Any) -> None:
+    reports = Reports(jvm)
+    reports.registry.removed("1", "on purpose")
+    reports.registry.located("1", "a host", "")
+    reports.registry.added("1", "a host", 2)
+    assert reports.events() == ["ExecutorLost"]
+    for kept in ("locationAndZone", "hostAndCores"):
+        assert private_field(reports.registry, kept).isEmpty(), kept
+
+
+def test_a_second_event_about_a_removed_executor_makes_no_event(jvm: Any, context: Any) -> None:
+    """Kubernetes causes it when it deletes the pod of an executor."""
+    reports = Reports(jvm)
+    watch = reports.cluster_watch(context)
+    for _ in range(2):
+        watch.onExecutorRemoved(jvm.org.apache.spark.scheduler.SparkListenerExecutorRemoved(0, "1", "killed"))
+    assert reports.events() == ["ExecutorLost"]
+
+
+def test_each_listener_has_a_queue_of_its_own(jvm: Any, context: Any) -> None:
+    """The watch of the cluster may wait for Spark after a loss. Tasks that hang are killed meanwhile."""
+    watch, stuck = Reports(jvm).cluster_watch(context), jvm.io.mooring.standby.StuckTasks(context)
+    try:
+        for listener in (watch, stuck):
+            scala_object(jvm, f"{SCHEDULER_SHIMS}.ListenerShim").add(context, listener)
+        queues = context.listenerBus().activeQueues()
+        assert all(queues.contains(f"mooring-{listener}") for listener in ("ClusterWatch", "StuckTasks")), queues
+    finally:
+        for listener in (watch, stuck):
+            context.removeSparkListener(listener)
+        stuck.stop()
 
 
 def test_a_redirection_covers_the_failures_before_its_begin(jvm: Any) -> None:

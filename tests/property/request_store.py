@@ -127,9 +127,8 @@ class Jvm:
 
     def hello(self, now_ms: int) -> list[events.Event]:
         """What a new agent is told, in the order in which it is told."""
-        wanted = {(query, p): row[0] for query, rows in self.plan.rows.items() for p, row in rows.items()}
         return [
-            events.PlanInForce(now_ms, self.plan.version, wanted, self.announced),
+            events.PlanInForce(now_ms, self.plan.version, self.plan.rows, self.announced),
             *(events.ExecutorRestarting(now_ms, request, executor) for request, (executor, _) in self.ending.items()),
             events.ApplicationStarted(0, APP, "clicks", {}, ""),
             *(events.ExecutorRegistered(now_ms, id, host, 1) for id, host in self.executors.items()),

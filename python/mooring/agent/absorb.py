@@ -35,10 +35,10 @@ def absorb(state: AgentState, event: events.Event) -> AgentState:
         return replace(state, fleet=state.fleet.with_measure(event.store, event.state_bytes))
     state = replace(
         state,
-        fleet=_fleet_after(state.fleet, event, state.published),
+        fleet=_fleet_after(state.fleet, event, state.rows_in_jvm),
         plan_barrier=_plan_barrier_after(state.plan_barrier, event),
     )
-    if isinstance(event, events.PlanInForce) and event.first_executors:
+    if isinstance(event, events.PlanInForce) and event.rows:
         state = replace(state, version_in_force=event.version)
     return state
 
@@ -46,27 +46,25 @@ def absorb(state: AgentState, event: events.Event) -> AgentState:
 def _plan_barrier_after(plan_barrier: PlanBarrier, event: events.Event) -> PlanBarrier:
     match event:
         case events.PlanPickedUp():
-            return plan_barrier.picked_up(event.executor, event.version)
+            return plan_barrier.with_taken_up(event.executor, event.version)
         case events.ExecutorLost():
             return plan_barrier.without(event.executor)
         case _:
             return plan_barrier
 
 
-def _fleet_after(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
-    """The fleet after an event; `published` are the rows that the JVM holds."""
+def _fleet_after(fleet: Fleet, event: events.Event, rows_in_jvm: Rows) -> Fleet:
+    """The fleet after an event; `rows_in_jvm` are the rows that the JVM holds."""
     match event:
         case events.ApplicationStarted():
             return replace(fleet, application=Application(event.application, event.attempt, event.locality_wait_ms))
         case events.PlanInForce():
             version = max(fleet.model.version, event.version, event.announced)
-            return replace(
-                fleet, first_executors_in_jvm=event.first_executors, model=replace(fleet.model, version=version)
-            )
+            return replace(fleet, rows_at_start=event.rows, model=replace(fleet.model, version=version))
         case events.ExecutorRegistered():
             return _with_registered(fleet, event)
         case events.ExecutorLost():
-            return _without_lost(fleet, event, published)
+            return _without_lost(fleet, event, rows_in_jvm)
         case events.TasksWithheld():
             return replace(fleet, withheld=event.executors)
         case events.StoreOpened():
@@ -103,11 +101,11 @@ def _with_registered(fleet: Fleet, event: events.ExecutorRegistered) -> Fleet:
     return bind(known, executor, event.at_ms)
 
 
-def _without_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) -> Fleet:
+def _without_lost(fleet: Fleet, event: events.ExecutorLost, rows_in_jvm: Rows) -> Fleet:
     remaining = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
     known = replace(fleet, executors=remaining, lending=fleet.lending.without_executor(event.executor))
     unbound = unbind(known, event.executor, event.at_ms)
-    after = with_failover(unbound, published, event.at_ms)
+    after = with_failover(unbound, rows_in_jvm, event.at_ms)
     return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
 
 

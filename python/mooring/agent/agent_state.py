@@ -17,10 +17,10 @@ from mooring.records.operator_overrides import NO_OVERRIDES, OperatorOverrides
 class AgentState:
     """The fleet, requests, drains, and what the JVM and the metadata store got last.
 
-    `published` and `published_copies` are the plan that the JVM holds, and `version_in_force` is its version. A newer
-    version of the job model waits at the `plan_barrier` until executors have taken it up. `saved_version`,
-    `saved_locality` and `saved_overrides` are in the store, so that only differences are written. `queue` has the
-    requests of operators, and `drainage` the drains.
+    `published` and `published_copies` are the plan that this agent has published last. `version_in_force` is the
+    version of the plan that the JVM holds. A newer version of the job model waits at the `plan_barrier` until executors
+    have taken it up. `saved_version`, `saved_locality` and `saved_overrides` are in the store, so that only differences
+    are written. `queue` has the requests of operators, and `drainage` the drains.
     """
 
     fleet: Fleet = field(default_factory=Fleet)
@@ -33,3 +33,8 @@ class AgentState:
     saved_overrides: OperatorOverrides = NO_OVERRIDES
     queue: RequestQueue = field(default_factory=RequestQueue)
     drainage: Drainage = field(default_factory=Drainage)
+
+    @property
+    def rows_in_jvm(self) -> Rows:
+        """The rows that the JVM holds: those that this agent has published last, else those of the agent before."""
+        return self.published or self.fleet.rows_at_start

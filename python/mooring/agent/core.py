@@ -15,6 +15,7 @@ from mooring.agent.drains.advance import advanced as drains_advanced
 from mooring.agent.drains.advance import is_about_drains
 from mooring.agent.planning.binding import drop_expired, rebind_deadline_ms
 from mooring.agent.planning.lending import describe_loan_changes
+from mooring.agent.planning.loss_messages import describe_loss
 from mooring.agent.publishing import barrier_timeout_ms, with_overrides_saved, with_plan_published
 from mooring.agent.regrouping import (
     first_plan_deadline_ms,
@@ -43,6 +44,7 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
     state = absorb(state, event)
     if _only_informs_the_next_job_model(state.fleet, event):
         return state, []
+    lost = [LogLine(line, is_warning=False) for line in describe_loss(fleet_before, event)]
     state, planned = _plan_when_due(state, fleet_before, now_ms)
     state, requested = _advance_requests(state, event)
     state, published = with_plan_published(state, now_ms)
@@ -51,7 +53,7 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
     state = replace(state, fleet=with_regrouping_for_drained_hosts(fleet_before, state.fleet, now_ms))
     state, saved = with_overrides_saved(state)
     # The last answer to a request comes after the answer IN_PROGRESS, and after the request's outcome is saved.
-    return state, [*by_rank([*planned, *requested, *published, *published_again, *saved]), *finished]
+    return state, [*by_rank([*lost, *planned, *requested, *published, *published_again, *saved]), *finished]
 
 
 def next_deadline_ms(state: AgentState) -> float:
@@ -104,4 +106,4 @@ def _finish_requests(state: AgentState, now_ms: int) -> tuple[AgentState, list[O
 
 
 def _view(state: AgentState, now_ms: int) -> View:
-    return View(now_ms, state.version_in_force, state.published_copies, state.published)
+    return View(now_ms, state.version_in_force, state.published_copies, state.rows_in_jvm)

@@ -119,6 +119,8 @@ class Agent:
         self._status_at_ms = -math.inf
         self._has_changed = False
         self._placed_queries: set[str] = set()
+        self._planned_at_start: list[events.QueryPlanned] = []
+        """The queries that ran when this agent started."""
         self._drains = DrainWatch(bridge.warn, now_ms)
 
     def run(self) -> None:
@@ -129,7 +131,9 @@ class Agent:
             self._drains.stop()
 
     def _loop(self) -> None:
-        self._handle_all(self._bridge.hello(), self._absorb)
+        hello = self._bridge.hello()
+        self._planned_at_start = [event for event in hello if isinstance(event, events.QueryPlanned)]
+        self._handle_all(hello, self._absorb)
         self._decide(events.ClockTicked(self._now_ms()))
         while True:
             self._handle_all(self._bridge.poll_events(self._poll_timeout_ms()), self._decide)
@@ -159,7 +163,7 @@ class Agent:
             case events.DriverStarting():
                 self._join_election(event)
             case events.PlanInForce():
-                self._placed_queries |= {query for query, _ in event.first_executors}
+                self._placed_queries |= event.rows.keys()
             case events.ApplicationStarted():
                 self._apply_settings(event)
             case events.QueryStarting():
@@ -240,14 +244,19 @@ class Agent:
         self._drains.begin(self._opened.store, self._application.application, settings.drain_poll_interval_ms / 1000)
 
     def _recover(self, query: events.QueryPlanned) -> None:
-        """Start from the records in the store, once: the first query to be planned waits a moment for them."""
+        """Start from the records in the store, once: the first query to be planned waits a moment for them.
+
+        All queries that ran at the start must be known: the plan of the JVM has their tasks.
+        """
         if self._records is not None or self._application is None or self._opened is None:
             return
         self._records = self._opened
         settings = Settings.from_conf(self._application.settings)
         found = self._read_early or self._records.recall(settings.host_affinity_wait_ms / 2 / 1000)
         self._read_early = None
-        known = absorb(self._state, query)
+        known = self._state
+        for planned in (*self._planned_at_start, query):
+            known = absorb(known, planned)
         self._state = recovered(known, found or Remembered(), self._now_ms(), self._records.follows_another_driver)
 
     def _recover_late(self) -> None:

@@ -63,7 +63,7 @@ def barrier_timeout_ms(state: AgentState) -> int:
     It is short while a query waits for its first plan: that plan must come before the JVM stops waiting for it.
     """
     timing = state.fleet.timing
-    if all(query in state.published for query in state.fleet.queries):
+    if all(query in state.rows_in_jvm for query in state.fleet.queries):
         return timing.barrier_timeout_ms
     return min(timing.barrier_timeout_ms, int(_FIRST_PLAN_BARRIER_SHARE * timing.first_plan_wait_ms))
 
@@ -92,7 +92,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
     if plan_barrier.barrier.state is BarrierState.DONE:
         state, published = _published(replace(state, version_in_force=version))
         return state, [*orders, *published]
-    late = ", ".join(sorted(plan_barrier.given_up & fleet.executors.keys(), key=natural_order))
+    late = ", ".join(sorted(plan_barrier.late & fleet.executors.keys(), key=natural_order))
     message = f"executors {late} did not take up placement version {version}: {version + 1} goes on without them"
     state = replace(state, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
     state, later = _through_the_barrier(state, now_ms)
@@ -101,17 +101,18 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
 
 def _has_no_plan_yet(state: AgentState) -> bool:
     """Whether the JVM has no plan, and there is no task to place. Then no version needs a barrier."""
-    return state.version_in_force < 0 and not plan_rows(state.fleet, state.published)
+    return state.version_in_force < 0 and not plan_rows(state.fleet, state.rows_in_jvm)
 
 
 def _published(state: AgentState) -> tuple[AgentState, list[Order]]:
     """The state after the plan is published, and the order for it, if the plan differs from the JVM's."""
-    rows = plan_rows(state.fleet, state.published)
+    rows = plan_rows(state.fleet, state.rows_in_jvm)
     copies = wanted_copies(state.fleet, rows)
     if rows == state.published and copies == state.published_copies:
         return state, []
     publish = PublishPlan(state.fleet.model.version, rows, copies)
-    return replace(state, published=rows, published_copies=copies), [publish]
+    fleet = replace(state.fleet, rows_at_start={})
+    return replace(state, fleet=fleet, published=rows, published_copies=copies), [publish]
 
 
 def _overrides_of(state: AgentState) -> OperatorOverrides:

@@ -27,7 +27,7 @@ def recovered(
 ) -> AgentState:
     """The state of a new agent that has read the records before its first plan.
 
-    `state` knows the executors, the plan of the JVM, and the first query, whose label is needed to read that plan.
+    `state` knows the executors, the plan of the JVM, and the queries, whose labels are needed to read that plan.
     `follows_another_driver`: this driver was a standby, and leads now in place of another one.
     """
     overrides = overrides_that_hold(state.fleet, remembered.overrides, follows_another_driver)
@@ -40,9 +40,9 @@ def recovered(
         sizes=replace(fleet.sizes, remembered=remembered.state_bytes),
         overrides=replace(fleet.overrides, stopped_standbys=overrides.stopped, pinned_standbys=overrides.pinned),
     ).without_overrides_of_lost_processors()
-    if fleet.first_executors_in_jvm:
+    if fleet.rows_at_start:
         # An executor that is missing was lost while no agent ran. The JVM has sent its tasks to their copies by then.
-        fleet = with_failover(fleet, state.published, now_ms)
+        fleet = with_failover(fleet, state.rows_in_jvm, now_ms)
     saved_version = remembered.model.version if remembered.model else -1
     state = replace(state, fleet=fleet, saved_version=saved_version, saved_locality=fleet.task_locality)
     return _with_requests_of_the_last_agent(state, remembered, overrides)

@@ -94,7 +94,7 @@ def _barrier(fleet: Fleet, plan_barrier: PlanBarrier) -> Mapping[str, Any]:
     barrier = plan_barrier.barrier
     if barrier is None:
         return {}
-    waits = barrier.awaits(plan_barrier.known, fleet.executors) if plan_barrier.is_new else frozenset()
+    waits = barrier.awaits(plan_barrier.taken_up, fleet.executors) if plan_barrier.is_new else frozenset()
     waiting = sorted(waits, key=natural_order)
     return {"barrier": {"version": barrier.version, "state": barrier.state.value, "waiting-for": waiting}}
 

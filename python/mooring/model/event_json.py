@@ -33,15 +33,13 @@ def _kinds() -> dict[str, type[Event]]:
 
 
 def _shape_of_plan_in_force(form: Form) -> Form:
-    """The plan is a text of JSON, empty where there is none. Only the first executor of each partition is read."""
+    """The plan is a text of JSON, empty where there is none. Its copies are not read."""
     plan: Form = json.loads(form["plan"]) if form["plan"] else {"version": 0, "queries": {}}
-    first_executors = {
-        (query, int(partition)): executors[0]
-        for query, rows in plan["queries"].items()
-        for partition, executors in rows.items()
-        if executors
+    rows = {
+        query: {int(partition): executors for partition, executors in by_partition.items()}
+        for query, by_partition in plan["queries"].items()
     }
-    return {**form, "version": plan["version"], "first-executors": first_executors}
+    return {**form, "version": plan["version"], "rows": rows}
 
 
 def _shape_of_query_planned(form: Form) -> Form:

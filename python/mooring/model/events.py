@@ -25,12 +25,12 @@ class ClockTicked(Event):
 class PlanInForce(Event):
     """The plan that the JVM holds when an agent starts.
 
-    `first_executors` maps query id and partition to the first executor of the plan. `announced` is the newest version
-    that was announced to executors, -1 for none.
+    `rows` maps query id and partition to the executors of the plan's row, the preferred executor first. `announced` is
+    the newest version that was announced to executors, -1 for none.
     """
 
     version: int
-    first_executors: Mapping[tuple[str, int], str]
+    rows: Mapping[str, Mapping[int, tuple[str, ...]]]
     announced: int = -1
 
 
@@ -83,10 +83,15 @@ class ExecutorRegistered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorLost(Event):
-    """An executor is lost, was silent for too long, or is about to be removed. In the last case it comes twice."""
+    """An executor is lost, was silent for too long, or is about to be removed.
+
+    In the last case the event may come twice: it comes again when the executor is removed. `is_ordinary` for an
+    executor that is lost because the application ends.
+    """
 
     executor: str
     reason: str
+    is_ordinary: bool = field(default=False, metadata=key("ordinary-end"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ class TasksWithheld(Event):
 
 @dataclass(frozen=True, slots=True)
 class PlanPickedUp(Event):
-    """An executor has taken up an announced version of the job model."""
+    """An executor has taken up an announced version of the job model. The name is old: executors get no plan."""
 
     executor: str
     version: int

@@ -14,7 +14,9 @@ Rows = Mapping[str, Mapping[int, tuple[str, ...]]]
 
 
 Copies = Mapping[str, Mapping[int, tuple[str, ...]]]
-"""Query id and partition to the executors that are to hold a copy of the state, in the order of the replicas."""
+"""Query id and partition to the executors that are to hold a copy of the state, in the order of the replicas.
+
+In JSON it is `standbys`."""
 
 
 class OrderRank(IntEnum):

@@ -18,7 +18,7 @@ from mooring.standby.chain import shortest_chain
 
 
 def choose_new_owners(model: JobModel, lost: Collection[str]) -> dict[TaskName, str]:
-    """Each task of the lost processors that has a living copy to the processor that gets the task.
+    """Maps each task of the lost processors that has a living copy to the processor that gets the task.
 
     `model` is the newest job model, with its standbys. Ids of processors that it does not have are ignored.
     """
@@ -26,7 +26,7 @@ def choose_new_owners(model: JobModel, lost: Collection[str]) -> dict[TaskName, 
 
 
 def failover_order(model: JobModel) -> dict[TaskName, tuple[str, ...]]:
-    """Each active task to the processors with a copy of it, in the order in which they get the task.
+    """Maps each active task to the processors with a copy of it, in the order in which they get the task.
 
     The first processor gets the task when the location of the task is lost, so the tasks of a lost location spread
     evenly. The other processors are for the case that the first is lost as well. They are ordered by their load after
@@ -76,7 +76,7 @@ class _Index:
         self.load = Counter({id: len(tasks) for id, tasks in self.tasks.items()})
 
     def new_owners(self, lost: Collection[str]) -> dict[TaskName, str]:
-        """Each task of the lost processors that has a living copy to the processor that gets it."""
+        """Maps each task of the lost processors that has a living copy to the processor that gets it."""
         choices = {
             task: living
             for task in sorted((task for id in lost for task in self.tasks[id]), key=natural_order)
@@ -86,7 +86,7 @@ class _Index:
 
 
 def _spread(choices: Mapping[TaskName, Sequence[str]], load: Mapping[str, int]) -> dict[TaskName, str]:
-    """Each task to one of its choices, as evenly as the choices allow.
+    """Maps each task to one of its choices, as evenly as the choices allow.
 
     Each task first goes to the lightest of its choices. Then chains of transfers even the load out
     (`mooring.standby.chain`).

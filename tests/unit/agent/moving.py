@@ -82,10 +82,9 @@ def a_new_agent(story: Story, overrides: OperatorOverrides | None = None) -> Que
 def _hello(story: Story) -> list[events.Event]:
     """What the driver tells an agent at its start, in that order."""
     old, now_ms = story.state, story.now_ms
-    wanted = {(query, partition): row[0] for query, rows in story.rows.items() for partition, row in rows.items()}
     restarts = [order for order in story.orders if isinstance(order, RestartExecutor)]
     return [
-        events.PlanInForce(now_ms, old.version_in_force, wanted, old.version_in_force),
+        events.PlanInForce(now_ms, old.version_in_force, story.rows, old.version_in_force),
         *(events.ExecutorRestarting(now_ms, order.request, order.executor) for order in restarts),
         events.ApplicationStarted(now_ms, old.fleet.application.id, "clicks", {}, ""),
         *(events.ExecutorRegistered(now_ms, one.id, one.location, 1) for one in old.fleet.executors.values()),

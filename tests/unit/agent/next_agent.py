@@ -14,11 +14,13 @@ from mooring.records.records import Remembered
 def next_agent(state: AgentState, hello: Iterable[events.Event], remembered: Remembered, now_ms: int) -> AgentState:
     """The state of an agent that has the settings of `state`, after the driver's first events.
 
-    It recovers from the records with the first query, and not at all without one.
+    It recovers from the records when it knows all queries, and not at all without one.
     """
-    is_recovered = False
+    hello, is_recovered = list(hello), False
     for event in hello:
         if isinstance(event, events.QueryPlanned) and not is_recovered:
-            state, is_recovered = recovered(absorb(state, event), remembered, now_ms), True
+            for planned in hello:
+                state = absorb(state, planned) if isinstance(planned, events.QueryPlanned) else state
+            state, is_recovered = recovered(state, remembered, now_ms), True
         state = absorb(state, event)
     return state

@@ -127,8 +127,7 @@ def test_a_new_agent_gives_each_executor_the_tasks_that_the_jvm_already_sends_it
     # Two executors of one host: by location alone they could be taken for each other.
     last = running(partitions=6, executors=("1@a", "2@a"))
     story = Story()
-    wanted = {("q", p): executor for p, executor in last.first_choice("q").items()}
-    story.take(events.PlanInForce(0, 7, wanted))
+    story.take(events.PlanInForce(0, 7, last.rows))
     story.joins("2@a", "1@a")
     story.plans("q", 6)
     story.state = _remembering(story, last)

@@ -133,10 +133,9 @@ def test_the_replication_factor_of_the_settings_is_planned_and_survives_the_agen
     first = Bridge([started(standby_replication_factor="2"), *executors("a", "b", "c")], [planned()], [], [])
     name = run(first)
     assert {len(held) for held in first.copies[-1]["q"].values()} == {1}
-    in_force = {("q", partition): row[0] for partition, row in first.plans[-1]["q"].items()}
     living = [event for event in executors("a", "b", "c") if event.executor != "0"]  # type: ignore[attr-defined]
     second = Bridge(
-        [events.PlanInForce(0, 50, in_force), started(standby_replication_factor="2"), *living, planned()],
+        [events.PlanInForce(0, 50, first.plans[-1]), started(standby_replication_factor="2"), *living, planned()],
         [],
         [events.ExecutorRegistered(0, "9", "a", 1)],
         [],
@@ -172,16 +171,27 @@ def test_an_agent_that_comes_later_takes_all_in_before_it_decides_anything() -> 
     """Two queries, an hour old: it plans for both at once, and gives nobody up for what happened before its time."""
     first = Bridge([started(), *executors("a", "b"), planned(6), planned_other(6)], [], [], [])
     name = run(first)
-    in_force = {("q", partition): row[0] for partition, row in first.plans[-1]["q"].items()}
-    in_force |= {("r", partition): row[0] for partition, row in first.plans[-1]["r"].items()}
-    told = [events.PlanInForce(0, 50, in_force), started(), *executors("a", "b"), planned(6), planned_other(6)]
+    told = [events.PlanInForce(0, 50, first.plans[-1]), started(), *executors("a", "b"), planned(6), planned_other(6)]
     late = Bridge(told, [], [], [])
     run(late, name)
     assert not late.said
     assert all({"q", "r"} <= plan.keys() for plan in late.plans)
-    assert {("q", p): row[0] for p, row in late.plans[-1]["q"].items()} == {
-        k: v for k, v in in_force.items() if k[0] == "q"
-    }
+    in_force, newest = first.plans[-1]["q"], late.plans[-1]["q"]
+    assert {p: row[0] for p, row in newest.items()} == {p: row[0] for p, row in in_force.items()}
+
+
+def test_an_agent_that_comes_after_losses_leaves_the_tasks_of_all_queries_where_the_jvm_runs_them() -> None:
+    """A row is made for the loss of a whole host. Here one of two executors is lost, on two hosts."""
+    begun, lost = started(standby_replication_factor="3"), {"1", "4"}
+    living, queries = executors("a", "a", "b", "b", "c", "c"), [planned(24), planned_other(24)]
+    first = Bridge([begun, *living, *queries], [], [], [])
+    name = run(first)
+    remaining = [event for event in living if event.executor not in lost]  # type: ignore[attr-defined]
+    second = Bridge([events.PlanInForce(0, 50, first.plans[-1]), begun, *remaining, *queries], *[[] for _ in range(6)])
+    run(second, name)
+    for query in ("q", "r"):
+        fell_to = {p: next(id for id in row if id not in lost) for p, row in first.plans[-1][query].items()}
+        assert {p: row[0] for p, row in second.plans[-1][query].items()} == fell_to
 
 
 def test_the_status_says_the_name_since_when_it_runs_and_which_queries_have_ended() -> None:

@@ -84,6 +84,14 @@ FORMS: dict[str, tuple[dict[str, Any], events.Event]] = {
             1, "q", 2, 3, {0: "1", 1: "2"}, 2, 1, 4, {1: events.TaskRun("1", 9, 8, True, frozenset({"1"}))}
         ),
     ),
+    "an executor that is lost at the end of the application": (
+        {"event": "ExecutorLost", "at": 1, "executor": "2", "reason": "gone", "ordinary-end": True},
+        events.ExecutorLost(1, "2", "gone", is_ordinary=True),
+    ),
+    "an executor that is lost": (
+        {"event": "ExecutorLost", "at": 1, "executor": "2", "reason": "gone"},
+        events.ExecutorLost(1, "2", "gone"),
+    ),
     "no plan": ({"event": "PlanInForce", "at": 1, "plan": ""}, events.PlanInForce(1, 0, {})),
 }
 

@@ -1,6 +1,7 @@
-"""Makes a planned job model the newest one of the fleet: adds its standbys, and checks it.
+"""Makes a planned job model the newest one of the fleet.
 
-The functions are pure. The JVM knows no job model. It gets a *plan*, the rows that are made of the job model. A version
+`with_accepted` checks a job model with its standbys first. `with_job_model` does not: a failover uses it alone. The
+functions are pure. The JVM knows no job model. It gets a *plan*, the rows that are made of the job model. A version
 is *in force* when the JVM has the plan of that version, which comes after the barrier (`mooring.agent.publishing`).
 """
 
@@ -106,7 +107,7 @@ def without_regrouping(fleet: Fleet) -> Fleet:
 
 
 def weights_of(fleet: Fleet, choice: GrouperChoice) -> dict[str, int] | None:
-    """Task to the bytes of its state. None when tasks are counted, or when no size is known."""
+    """Maps each task to the bytes of its state. None when tasks are counted, or when no size is known."""
     return fleet.state_bytes() or None if choice.by_bytes else None
 
 
@@ -159,5 +160,5 @@ def _pinned(fleet: Fleet, model: JobModel) -> dict[str, dict[int, str]]:
 
 
 def _zones(fleet: Fleet) -> dict[str, str] | None:
-    """Location to zone. None when no zone is known."""
+    """Maps each location to its zone. None when no zone is known."""
     return {executor.location: executor.zone for executor in fleet.executors.values() if executor.zone} or None

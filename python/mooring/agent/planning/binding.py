@@ -1,7 +1,8 @@
 """Binding: which executor carries which processor.
 
 The functions are pure. A processor outlives its executor. A new executor gets a processor that waits at the same
-location, with that processor's tasks. When no processor waits there, the executor gets a new processor.
+location, with the tasks that the processor still has: tasks with a copy have left it by then
+(`mooring.agent.planning.failover`). When no processor waits there, the executor gets a new processor.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def keep_executor(fleet: Fleet, request: str, executor_id: str, now_ms: int) -> 
 
 
 def unbind(fleet: Fleet, executor_id: str, now_ms: int) -> Fleet:
-    """The fleet after an executor is lost: its processors have none, and keep their tasks until the rebind timeout."""
+    """The fleet after an executor is lost: its processors have no executor.
+
+    Tasks without a copy stay with these processors until the rebind timeout. `with_failover` moves the others.
+    """
     processors = {
         processor.id: replace(processor, executor=None, unbound_since_ms=now_ms, was_on=executor_id)
         if processor.executor == executor_id
@@ -77,7 +81,7 @@ def drop_expired(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) 
 
 
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:
-    """When the processor is given up, in milliseconds since the epoch; infinity while it has an executor."""
+    """When the processor is dropped, in milliseconds since the epoch; infinity while it has an executor."""
     return float("inf") if processor.executor else processor.unbound_since_ms + fleet.timing.rebind_timeout_ms
 
 
@@ -184,11 +188,12 @@ def _bind_as_in_the_jvm(fleet: Fleet, carriers: Mapping[str, str]) -> Fleet:
 
 
 def _executors_by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
-    """Query label and partition to the executor on which the JVM wants the task."""
+    """Maps query label and partition to the executor on which the JVM wants the task."""
     return {
-        (fleet.queries[query].label, partition): executor
-        for (query, partition), executor in fleet.first_executors_in_jvm.items()
+        (fleet.queries[query].label, partition): row[0]
+        for query, rows in fleet.rows_at_start.items()
         if query in fleet.queries
+        for partition, row in rows.items()
     }
 
 

@@ -56,7 +56,7 @@ def with_failovers_counted(before: Fleet, after: Fleet, executor: str) -> Fleet:
 
 
 def _new_owners(fleet: Fleet, published: Rows) -> dict[str, str]:
-    """Lost task to the processor whose standby of it becomes active.
+    """Maps each lost task to the processor whose standby of it becomes active.
 
     Where the JVM runs the task at a standby, the new owner is the processor of that standby. Otherwise
     `choose_new_owners` decides.

@@ -98,7 +98,7 @@ def describe_loan_changes(before: Fleet, after: Fleet) -> list[str]:
 
 
 def _owners(fleet: Fleet, query: str) -> dict[int, str]:
-    """Partition of the query to the living executor where the plan has its task."""
+    """Maps each partition of the query to the living executor where the plan has its task."""
     executor_of, processor_of = fleet.executor_of, fleet.processor_of_task()
     running = fleet.queries[query]
     owners = {p: executor_of.get(processor_of.get(running.task_name(p), "")) for p in range(running.task_count)}
@@ -106,7 +106,7 @@ def _owners(fleet: Fleet, query: str) -> dict[int, str]:
 
 
 def _slowness(lending: Lending, event: BatchEnded, ran_on: Mapping[int, str]) -> dict[int, float]:
-    """Partition to its slowness: how many times its usual time the task took, compared with other executors.
+    """Maps each partition to its slowness: how many times its usual time the task took, compared with other executors.
 
     The usual time grows with the number of rows. The result is divided by the median of the query's tasks on other
     executors, so that a batch that is slow everywhere blames no executor. Only tasks with enough known runs, which ran

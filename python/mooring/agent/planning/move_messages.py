@@ -50,7 +50,7 @@ def _reason(fleet: Fleet, move: Move) -> str:
     """Why the task left its processor."""
     source = fleet.processors.get(str(move.source_processor))
     if source is None or source.executor is None:
-        return "it has no executor"
+        return f"processor {move.source_processor} has no executor"
     if move.source_location in fleet.overrides.drained:
         return "that host is drained"
     return f"grouped by {fleet.settings.grouping.name}" if fleet.settings.grouping.is_users else "to share the load"

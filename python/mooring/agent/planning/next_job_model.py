@@ -193,18 +193,18 @@ def _in_place_job_model(fleet: Fleet, queries: Queries) -> JobModel:
     locations = fleet.locations
     current = {task: id for task, id in fleet.processor_of_task().items() if id in locations}
     tasks_on: dict[str, list[TaskModel]] = {id: [] for id in locations}
-    homeless: dict[str, frozenset[TaskModel]] = {}
+    unassigned: dict[str, frozenset[TaskModel]] = {}
     for label, tasks in queries.items():
         for task in tasks:
             if task.task_name in current:
                 tasks_on[current[task.task_name]].append(task)
-        homeless[label] = frozenset(task for task in tasks if task.task_name not in current)
-    homeless = {label: tasks for label, tasks in homeless.items() if tasks}
-    if homeless:
+        unassigned[label] = frozenset(task for task in tasks if task.task_name not in current)
+    unassigned = {label: tasks for label, tasks in unassigned.items() if tasks}
+    if unassigned:
         open_locations = fleet.open_locations
         usable = {id: location for id, location in open_locations.items() if id in fleet.executor_of} or open_locations
         preferred = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, locations, fleet.model)}
-        for id, container in _grouped(fleet, homeless, usable, preferred, _default_grouper(fleet)).containers.items():
+        for id, container in _grouped(fleet, unassigned, usable, preferred, _default_grouper(fleet)).containers.items():
             tasks_on[id] += container.tasks.values()
     return JobModel.of(
         [ContainerModel.of(id, tasks, named_location(locations[id])) for id, tasks in tasks_on.items()],

@@ -39,7 +39,6 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     last_resorts = _last_resorts(fleet, loads)
     usable = _usable(fleet, loads)
     in_use = {task: id for task, id in executors_in_use(fleet, published).items() if id in usable}
-    at_start = {task: id for task, id in _first_executors_at_start(fleet).items() if id in usable}
     row_of: dict[str, tuple[str, ...]] = {}
     # Tasks without their own executor come first: they really run elsewhere, so they count as load there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (_has_its_tasks(fleet, p), natural_order(p.id))):
@@ -54,7 +53,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
         lent = _lent(fleet, processor, tasks)
         not_lent = [task for task in tasks if task not in lent]
         row_of |= _rows_of_own(processor, not_lent, fleet, loads, last_resorts, with_copies)
-        row_of |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **in_use})
+        row_of |= _rows_of_lent(processor, lent, fleet, loads, with_copies, in_use)
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -63,7 +62,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
 
 
 def executors_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
-    """Task to the executor on which the JVM runs it by the published rows.
+    """Maps each task to the executor on which the JVM runs it by the published rows.
 
     That is the first executor of the row that lives and gets tasks from Spark.
     """
@@ -77,7 +76,7 @@ def executors_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
 
 
 def loads_of(fleet: Fleet) -> dict[str, int]:
-    """Each living executor to the number of active tasks of its processors; 0 for executors without tasks."""
+    """Maps each living executor to the number of active tasks of its processors; 0 for executors without tasks."""
     loads = dict.fromkeys(fleet.executors, 0)
     for processor in fleet.processors.values():
         if processor.executor in loads and processor.executor is not None:
@@ -86,7 +85,7 @@ def loads_of(fleet: Fleet) -> dict[str, int]:
 
 
 def _rows_of_query(query: Query, row_of: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    """Partition to row, of the rows by task name in `row_of`."""
+    """Maps each partition to its row, from the rows by task name in `row_of`."""
     names = {partition: query.task_name(partition) for partition in range(query.task_count)}
     return {partition: row_of[name] for partition, name in names.items() if row_of.get(name)}
 
@@ -105,17 +104,8 @@ def _last_resorts(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:
     )
 
 
-def _first_executors_at_start(fleet: Fleet) -> dict[str, str]:
-    """Task to the first executor of its row when this agent started; empty while no tasks are lent."""
-    return {
-        fleet.queries[query].task_name(partition): executor
-        for (query, partition), executor in fleet.first_executors_in_jvm.items()
-        if query in fleet.queries and fleet.lending.loans
-    }
-
-
 def _executors_with_copies(fleet: Fleet) -> dict[str, tuple[str, ...]]:
-    """Task to the living executors with a copy of it, in failover order. Tasks without any are left out."""
+    """Maps each task to the living executors with a copy of it, in failover order. Tasks without any are left out."""
     if fleet.settings.replication_factor == 1:
         return {}
     executor_of = fleet.executor_of
@@ -166,7 +156,7 @@ def _rows_of_own(
 
 
 def _lent(fleet: Fleet, processor: Processor, tasks: list[str]) -> dict[str, str]:
-    """Task to query id, for the tasks that are lent because the processor's executor serves them badly."""
+    """Maps task to query id, for the tasks that are lent because the processor's executor serves them badly."""
     executor = processor.executor
     if executor is None or executor in fleet.withheld or not fleet.lending.loans:
         return {}

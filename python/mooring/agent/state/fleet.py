@@ -18,6 +18,7 @@ from mooring.agent.state.fleet_parts import (
 from mooring.agent.state.loans import Lending
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.events import StoreOpened
+from mooring.model.orders import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,8 @@ class Fleet:
     """Everything that the agent decides from.
 
     `changed_tasks` are the tasks that the newest job model gives to another processor than the one before, and new
-    tasks. `task_locality` maps a task to the location where it ran last. `first_executors_in_jvm` maps query id and
-    partition to the first executor in the plan that the JVM held when this agent started.
+    tasks. `task_locality` maps a task to the location where it ran last. `rows_at_start` are the rows that the JVM held
+    when this agent started; empty once this agent has published a plan.
 
     `copies` maps query id, partition and executor to the last report about that copy. `tasks_to_warm_up` maps a task to
     the processor that gets the task once the task's state is warm there.
@@ -170,7 +171,7 @@ class Fleet:
     model: JobModel = field(default_factory=lambda: JobModel.of([]))
     changed_tasks: frozenset[str] = frozenset()
     task_locality: Mapping[str, str] = field(default_factory=dict)
-    first_executors_in_jvm: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    rows_at_start: Rows = field(default_factory=dict)
     copies: Mapping[tuple[str, int, str], SeenCopy] = field(default_factory=dict)
     tasks_to_warm_up: Mapping[str, str] = field(default_factory=dict)
     withheld: Mapping[str, str] = field(default_factory=dict)

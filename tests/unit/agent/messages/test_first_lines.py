@@ -58,7 +58,7 @@ def test_each_query_is_told_once_when_it_is_placed() -> None:
 
 def test_an_agent_that_comes_later_does_not_tell_it_again() -> None:
     name = run(Bridge([started(), *executors("a", "b")], [planned(6)], [], []))
-    in_force = events.PlanInForce(0, 50, {("q", partition): "0" for partition in range(6)})
+    in_force = events.PlanInForce(0, 50, {"q": {partition: ("0",) for partition in range(6)}})
     bridge = Bridge([in_force, started(), *executors("a", "b"), planned(6)], [], [], [])
     run(bridge, name)
     assert bridge.plans and bridge.told == []

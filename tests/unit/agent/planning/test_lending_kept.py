@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -71,6 +70,6 @@ def test_lent_tasks_stay_where_the_agent_before_had_them(batches: Batches) -> No
     own = [p for p, executor in batches.plan.items() if executor == "1"]
     batches.run(2, refuse="1")
     other = {"2": "3", "3": "2"}
-    wanted = {("q", p): other[batches.plan[p]] for p in own}
-    rows = plan_rows(replace(batches.story.state.fleet, first_executors_in_jvm=wanted), {})
-    assert {("q", p): rows["q"][p][0] for p in own} == wanted
+    wanted = {p: (other[batches.plan[p]],) for p in own}
+    rows = plan_rows(batches.story.state.fleet, {"q": wanted})
+    assert {p: rows["q"][p][:1] for p in own} == wanted

@@ -38,7 +38,7 @@ def test_those_of_a_lost_executor_say_so() -> None:
     before = story.state.fleet.model
     story.dies("2")
     story.after(TIMING.rebind_timeout_ms)
-    assert "from processor 1 at b to 0 at a (it has no executor)" in change(story, before)[1]
+    assert "from processor 1 at b to 0 at a (processor 1 has no executor)" in change(story, before)[1]
 
 
 def test_those_of_a_drained_host_say_so() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.core import next_deadline_ms
+from mooring.agent.publishing import barrier_timeout_ms
 from mooring.agent.recovery import recovered
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.state.fleet_parts import PlacementSettings
@@ -20,6 +21,7 @@ from tests.unit.agent.builders import TIMING, Story, measured, running
 from tests.unit.agent.next_agent import next_agent
 
 FOUR = ("1@a", "2@b", "3@c", "4@d")
+NEW_AGENT_MS = 100_000
 
 
 def hosts(story: Story) -> dict[str, str]:
@@ -273,25 +275,46 @@ def test_a_new_query_finds_places_while_an_executor_is_missing() -> None:
     assert story.sizes("r") == [2, 2] and len(story.copies["r"]) == 4
 
 
-def new_agent(last: Story, *executors: str) -> Story:
-    """Another agent of the same driver, which knows what the one before it had saved and what the JVM holds."""
-    in_force = {("q", p): executor for p, executor in last.first_choice("q").items()}
-    now_ms = 100_000
-    hello = [
-        events.PlanInForce(0, last.state.version_in_force, in_force),
-        *(events.ExecutorRegistered(now_ms, *executor.split("@"), 1) for executor in executors),  # type: ignore[call-arg]
-        events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}),
-    ]
-    state = AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=2)))
-    story = Story(state=next_agent(state, hello, Remembered(last.saved[-1].model), now_ms), now_ms=now_ms)
+def new_agent(last: Story, *executors: str, partitions: int = 9) -> Story:
+    """Another agent of the same driver, which has made its first job model."""
+    story = Story(state=new_agent_state(last, *executors, partitions=partitions), now_ms=NEW_AGENT_MS)
     story.after(TIMING.debounce_ms)
     return story
+
+
+def new_agent_state(last: Story, *executors: str, partitions: int = 9) -> AgentState:
+    """Another agent of the same driver, which knows what the one before it had saved and what the JVM holds."""
+    hello = [
+        events.PlanInForce(0, last.state.version_in_force, last.rows),
+        *(events.ExecutorRegistered(NEW_AGENT_MS, *executor.split("@"), 1) for executor in executors),  # type: ignore[call-arg]
+        events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: partitions}),
+    ]
+    state = AgentState(fleet=Fleet(timing=TIMING, settings=last.state.fleet.settings))
+    return next_agent(state, hello, Remembered(last.saved[-1].model), NEW_AGENT_MS)
 
 
 def test_a_new_agent_leaves_actives_where_the_jvm_has_them() -> None:
     """An executor was lost, and the agent died before it could say anything."""
     last = running(partitions=9, executors=FOUR, factor=2)
     assert new_agent(last, "1@a", "3@c", "4@d").first_choice("q") == jvm_choice(last, "2")
+
+
+@pytest.mark.parametrize("lost", ["1 2", "2 3", "4 1", "2"])
+@pytest.mark.parametrize("living", [FOUR, (*FOUR, "5@a", "6@b", "7@c", "8@d")])
+def test_a_new_agent_leaves_tasks_where_rows_fell_to_after_losses_without_an_agent(
+    lost: str, living: tuple[str, ...]
+) -> None:
+    """A row was made for the loss of a whole location; now one of its executors is lost, or those of two locations."""
+    last = running(partitions=26, executors=living, factor=3)
+    remaining = [executor for executor in living if executor.partition("@")[0] not in lost.split()]
+    assert new_agent(last, *remaining, partitions=26).first_choice("q") == jvm_choice(last, *lost.split())
+
+
+def test_a_barrier_of_a_new_agent_has_its_usual_time_where_the_jvm_holds_a_plan() -> None:
+    last = running(partitions=9, executors=FOUR, factor=2)
+    state = new_agent_state(last, "1@a", "3@c", "4@d")
+    assert barrier_timeout_ms(state) == TIMING.barrier_timeout_ms
+    assert barrier_timeout_ms(replace(state, fleet=replace(state.fleet, rows_at_start={}))) < TIMING.barrier_timeout_ms
 
 
 def test_a_new_agent_keeps_what_an_agent_before_it_had_taken_over() -> None:

@@ -77,9 +77,7 @@ class Application:
         begin = events.ApplicationStarted(0, application, "clicks", settings, "file:/ck", attempt=attempt)
         told: list[events.Event] = [begin]
         if copies_of_another_agent is not None:
-            rows = copies_of_another_agent.plans[-1]
-            in_force = {(query, p): row[0] for query, by in rows.items() for p, row in by.items()}
-            told = [events.PlanInForce(0, 50, in_force), *told]
+            told = [events.PlanInForce(0, 50, copies_of_another_agent.plans[-1]), *told]
         self.bridge = LivingBridge([*told, *executors("a", "b", "c")], [planned(batch=batch)])
         self.memory = RecordsWriter(
             partial(Records, store), self.bridge.said.append, poll_seconds=0.02, follows_another_driver=takes_over

@@ -99,7 +99,7 @@ def test_newer_versions_do_not_give_a_silent_executor_more_time() -> None:
         if story.barriers[version(story)] == "DONE":
             break
     assert story.now_ms - since <= TIMEOUT + TIMING.debounce_ms
-    assert "1" in story.state.plan_barrier.given_up
+    assert "1" in story.state.plan_barrier.late
 
 
 def test_a_first_plan_that_waits_for_a_silent_executor_is_there_in_time() -> None:
@@ -123,7 +123,7 @@ def test_losses_under_the_obeyed_version_wait_for_nobody() -> None:
 
 def test_a_new_agent_goes_on_above_what_was_offered() -> None:
     story = Story()
-    story.take(events.PlanInForce(0, 4, {("q", 0): "1"}, announced=9))
+    story.take(events.PlanInForce(0, 4, {"q": {0: ("1",)}}, announced=9))
     story.joins("1@a")
     story.after(TIMING.debounce_ms)
     story.plans("q", 1)

@@ -118,8 +118,8 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** The version that executors are to take up; -1 for none. */
   def newest: Long = announced
 
-  /** An executor has taken up a version. */
-  def pickedUp(executor: String, version: Long): Unit =
+  /** An executor has taken up a version. The event's name is old: executors get no plan. */
+  def tookUp(executor: String, version: Long): Unit =
     tell(Map("event" -> "PlanPickedUp", "executor" -> executor, "version" -> version), about = Some(s"version of $executor"))
 
   /** Puts a plan in force from the next batch on. False where a newer one is in force. */

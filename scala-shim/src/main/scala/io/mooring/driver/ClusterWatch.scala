@@ -9,7 +9,7 @@ import io.mooring.common.{FailOpen, Daemon, Metrics}
 import io.mooring.placement.{PlacedStages, PlacedState, PlacementTable}
 import io.mooring.standby.Standbys
 import io.mooring.warmup.WarmupProfiles
-import org.apache.spark.{ExceptionFailure, SparkContext}
+import org.apache.spark.{ExceptionFailure, Resubmitted, SparkContext, Success}
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.shims.{LossWatch, PendingTasks}
 import org.apache.spark.sql.streaming.StreamingQueryListener._
@@ -60,7 +60,8 @@ final class ClusterWatch(
   /** Asks Spark which executors get no tasks. When these have changed, redirects the tasks that wait for them. */
   def refreshWithheld(): Unit = if (withheld.exists(_.refresh())) redirect()
 
-  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
+  /** Acts once for each executor: Kubernetes causes a second event when it deletes the pod of an executor. */
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (!removedIds.contains(removed.executorId)) {
     table.executorLost(removed.executorId)
     if (hasStandbys) awaitLossNoted(removed.executorId)
     redirect()
@@ -76,7 +77,7 @@ final class ClusterWatch(
    */
   private def awaitLossNoted(lost: String): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ClusterWatch.LossNotedMs)
-    while (PendingTasks.isNamedForShuffleFiles(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
+    while (PendingTasks.isListedForShuffleFiles(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
   }
 
   /**
@@ -88,23 +89,21 @@ final class ClusterWatch(
    */
   def redirect(): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     if (hasStandbys) PendingTasks.refreshEpochs(context)
-    redirect(PendingTasks.Immediate, mustLeave)
+    redirectTasksOf(mustLeave, PendingTasks.Immediate)
   }
 
   /**
    * Redirects tasks that a redirection has missed: their stage was placed before the executor left, and submitted after the
    * redirection. Called again and again.
    *
-   * It redirects tasks of executors that are leaving, which may still work, and of executors whose removal `onExecutorRemoved` has
-   * handled. An executor that is lost and not handled yet is neither of these: this method must not come before the wait for Spark's note of
-   * the lost shuffle files (`awaitLossNoted`). Other redirections may come before that wait: `lost` where Spark would start the tasks
-   * anywhere, and `Driver.onSilence`. `StuckTasks` kills tasks that then wait for lost files.
+   * It redirects tasks of executors that are leaving, and of executors whose removal `onExecutorRemoved` has handled. An executor that is
+   * lost and not handled yet is left out: its tasks must first wait for `awaitLossNoted`. Two redirections do not wait: that of `lost`
+   * (see `PendingTasks.AtLoss`), and that of `departures.onSilence` in `Driver`. `StuckTasks` kills tasks that then wait for lost files.
    */
   def redirectLateTasks(): Unit = {
     def isLeavingOrRemoved(executor: String) = table.isLeaving(executor) || removedIds.contains(executor)
-    def wantsOneOfThese(wanted: PlacedStages.Wanted) = wanted.executors.values.stream.anyMatch(isLeavingOrRemoved(_))
-    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(wantsOneOfThese))
-      redirect(PendingTasks.Immediate, isLeavingOrRemoved)
+    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(_.awaited.exists(isLeavingOrRemoved)))
+      redirectTasksOf(isLeavingOrRemoved, PendingTasks.Immediate)
   }
 
   /**
@@ -116,7 +115,7 @@ final class ClusterWatch(
   /** The scheduler has noted that the executor is lost. Called with the scheduler's lock. */
   private def lost(executor: String): Unit = if (hasStandbys) FailOpen.otherwise("redirection of tasks", ()) {
     table.executorLost(executor)
-    redirect(PendingTasks.AtLoss, mustLeave)
+    redirectTasksOf(mustLeave, PendingTasks.AtLoss)
   }
 
   /**
@@ -132,8 +131,9 @@ final class ClusterWatch(
   private def mustLeave(executor: String): Boolean =
     if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
 
-  private def redirect(moment: PendingTasks.Moment, mustLeave: String => Boolean): Unit = {
-    PendingTasks.redirect(context, mustLeave, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
+  /** Redirects the waiting tasks of these executors. */
+  private def redirectTasksOf(areLeft: String => Boolean, moment: PendingTasks.Moment): Unit = {
+    PendingTasks.redirect(context, areLeft, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
       PlacedStages.setRedirected(stage, partition, executor, table)
     }
     ()
@@ -154,7 +154,14 @@ final class ClusterWatch(
       val failedOn = batches.getOrElseUpdate(state.query, new Batch).failedOn
       failedOn(state.partition) = failedOn.getOrElse(state.partition, Set.empty) + end.taskInfo.executorId
     }
-    if (end.taskInfo.successful) states.foreach(countRun(_, end, isAlone = states.size == 1))
+    end.reason match { // not `taskInfo.successful`, which stays true for a task that is resubmitted
+      case Success => states.foreach { state =>
+        PlacedStages.taskEnded(state)
+        countRun(state, end, isAlone = states.size == 1)
+      }
+      case Resubmitted => states.foreach(PlacedStages.taskRunsAgain) // its shuffle files were lost with the executor
+      case _ =>
+    }
   }
 
   /**

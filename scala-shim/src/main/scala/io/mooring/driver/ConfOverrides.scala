@@ -41,7 +41,7 @@ object ConfOverrides {
     conf.set(MaxRetries, "15")
   }
 
-  /** Has Spark's own clean-up keep at least `batches` batches of each checkpoint; more where the user keeps more. */
+  /** Makes Spark's own clean-up keep at least `batches` batches of each checkpoint; more where the user keeps more. */
   def retain(conf: SparkConf, batches: Int): Unit =
     if (conf.getInt(Retained, SQLConf.MIN_BATCHES_TO_RETAIN.defaultValue.get) < batches) conf.set(Retained, batches.toString)
 

@@ -147,7 +147,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       table.executorLost(executor)
       cluster.redirect() // before Spark notes the loss, and starts the waiting tasks wherever a slot is free
       stuckTasks.foreach(_.noteSilence(executor, forMs))
-      ExecutorShim.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
+      ExecutorShim.killAndReplace(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
     }
   }
 

@@ -36,7 +36,7 @@ final class ExecutorReportHandler(
         val profile = warmups.now
         Json.write(Map("classes" -> profile.classes, "sources" -> profile.sources))
       case "readers" => Json.write(PendingTasks.codeOfReaders(context, report.get("executor").asText()).map("code" -> _).toMap)
-      case "version" => newestVersion(report.get("executor").asText(), report.get("version").asLong())
+      case "version" => handlePoll(report.get("executor").asText(), report.get("version").asLong())
       case kind =>
         handle(kind, report)
         null
@@ -47,9 +47,9 @@ final class ExecutorReportHandler(
    * Handles a poll: an executor reports which version of the job model it has taken up (-1 for none). The answer has the newest
    * version, the queries of which copies are kept, and the time until the next poll.
    */
-  private def newestVersion(executor: String, known: Long): String = {
+  private def handlePoll(executor: String, known: Long): String = {
     // An executor that is leaving or lost is not waited for any more.
-    if (known >= 0 && table.isAlive(executor)) executors.pickedUp(executor, known)
+    if (known >= 0 && table.isAlive(executor)) executors.tookUp(executor, known)
     val again = askAgainInMs(known)
     liveness.foreach(_.polled(executor, again))
     Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor)),

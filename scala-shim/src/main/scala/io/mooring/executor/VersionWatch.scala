@@ -13,12 +13,12 @@ import org.apache.spark.shims.WarmupProfile
  * One daemon thread polls, from the making of this object until `stop`. After a failure it polls again a second later.
  */
 final class VersionWatch {
-  @volatile private var taken = -1L
+  @volatile private var takenUp = -1L
 
   private val thread = Daemon.start("mooring-version-watch")(run())
 
   /** The newest version of the job model that this executor has noted (*taken up*); -1 for none. */
-  def version: Long = taken
+  def version: Long = takenUp
 
   def stop(): Unit = thread.interrupt()
 
@@ -28,9 +28,9 @@ final class VersionWatch {
 
   /** Polls once. Returns the milliseconds until the next poll: 0 after a new version, so that the driver learns at once that it was taken up. */
   private def poll(): Long =
-    FailOpen.otherwise("watch of placement versions", VersionWatch.PauseMs)(ExecutorReports.poll(taken).fold(VersionWatch.PauseMs) { response =>
-      val isNew = response.version > taken
-      taken = math.max(response.version, taken)
+    FailOpen.otherwise("watch of placement versions", VersionWatch.PauseMs)(ExecutorReports.poll(takenUp).fold(VersionWatch.PauseMs) { response =>
+      val isNew = response.version > takenUp
+      takenUp = math.max(response.version, takenUp)
       ExecutorReports.setCopiedQueries(response.copiedAnywhere)
       FailOpen.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(response.copied)))
       if (response.isProfileWanted) Daemon.start("mooring-warm-up-profile")(

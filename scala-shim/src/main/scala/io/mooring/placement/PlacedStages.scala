@@ -2,6 +2,8 @@ package io.mooring.placement
 
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.jdk.CollectionConverters._
+
 import io.mooring.common.Location
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.StageInfo
@@ -20,7 +22,11 @@ final case class PlacedState(rdd: Int, query: String, batch: Long, partition: In
 object PlacedStages {
   /** The executors on which the state of one RDD is wanted. */
   final class Wanted(val query: String, val batch: Long) {
-    val executors = new ConcurrentHashMap[Int, String]() // partition of the state -> executor
+    private[PlacedStages] val executors = new ConcurrentHashMap[Int, String]() // partition of the state -> executor
+    private[PlacedStages] val ended = ConcurrentHashMap.newKeySet[Int]() // partitions whose task has ended well
+
+    /** The executors that are wanted for tasks that have not ended well. */
+    def awaited: Seq[String] = executors.asScala.collect { case (partition, executor) if !ended.contains(partition) => executor }.toSeq
   }
 
   private val NamePrefix = "mooring " // of the name of a placed RDD
@@ -39,12 +45,20 @@ object PlacedStages {
   private final case class Stage(query: String, batch: Long, attempt: Int, states: Int => Seq[PlacedState])
 
   private[placement] def setWanted(state: PlacedState, executor: String): Unit = {
-    wantedByRdd.computeIfAbsent(state.rdd, _ => new Wanted(state.query, state.batch)).executors.put(state.partition, executor)
+    val wanted = wantedByRdd.computeIfAbsent(state.rdd, _ => new Wanted(state.query, state.batch))
+    wanted.executors.put(state.partition, executor)
+    wanted.ended.remove(state.partition) // the task is about to be sent, or waits
     ()
   }
 
   private[placement] def clearWanted(state: PlacedState): Unit =
     Option(wantedByRdd.get(state.rdd)).foreach(_.executors.remove(state.partition))
+
+  /** The state's task has ended well. */
+  def taskEnded(state: PlacedState): Unit = Option(wantedByRdd.get(state.rdd)).foreach(_.ended.add(state.partition))
+
+  /** The state's task had ended well, and is to run again. */
+  def taskRunsAgain(state: PlacedState): Unit = Option(wantedByRdd.get(state.rdd)).foreach(_.ended.remove(state.partition))
 
   /** The executor on which the state is wanted; None when its task may run anywhere. */
   def wantedExecutor(state: PlacedState): Option[String] =

@@ -44,8 +44,8 @@ object Plan {
  */
 final class PlacementTable {
   @volatile private var plan = Plan.Empty
-  private val living = new ConcurrentHashMap[String, String]() // executor id -> host; without those that are leaving
-  private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that get no new tasks, and finish the tasks they have
+  private val living = new ConcurrentHashMap[String, String]() // executor id -> host; without those that `executorLeaves` was called for
+  private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that `executorLeaves` was called for, until they are lost
   private val lost = ConcurrentHashMap.newKeySet[String]() // executors that were lost; ids are not used again
   @volatile private var withheld = Map.empty[String, String] // living executors that get no tasks from Spark -> why
   private val lock = new ReentrantLock
@@ -66,7 +66,7 @@ final class PlacementTable {
     ()
   }
 
-  /** The executor is to be removed. It gets no new tasks, and finishes the tasks it has. */
+  /** The executor is to be removed. It gets no new tasks, and finishes the tasks it has. Called only with standbys. */
   def executorLeaves(id: String): Unit = {
     leaving.add(id)
     if (living.remove(id) == null) leaving.remove(id) // it was lost meanwhile
@@ -85,7 +85,7 @@ final class PlacementTable {
 
   def hostOf(id: String): Option[String] = Option(living.get(id))
 
-  /** Whether the executor lives and is not leaving. */
+  /** Whether the executor lives, and `executorLeaves` was not called for it. */
   def isAlive(id: String): Boolean = living.containsKey(id)
 
   /** Whether the executor is alive and Spark gives it tasks. */

@@ -17,8 +17,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.CheckpointAccess
 /**
  * An order to fetch a version of the copy of one task, which is all stores of one state partition.
  *
- * @param isAboutToBeUsed whether the task itself is to run here from the next batch on. Then the copy is only advanced, until the task
- *                        comes
+ * @param isAboutToBeUsed whether the task itself is to run here from the next batch on. Until the task comes, an open copy is then only
+ *                        advanced, and a copy of plain files gets the files that are missing
  */
 final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isAboutToBeUsed: Boolean = false)
 

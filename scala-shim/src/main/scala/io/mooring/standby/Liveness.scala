@@ -29,22 +29,22 @@ trait Departures {
  *
  * On the driver: a daemon thread, from the making of this object until `stop`; RPC threads call `polled`, Spark's listener thread calls
  * `removed`. A pause of the driver does not count as silence of executors. With two or more executors, the clock stops when none has polled
- * for five seconds. With one executor it does not stop. An executor that is leaving is not given up here. Without this class, a silent
- * executor is given up after `spark.network.timeout` (two minutes).
+ * for five seconds. With one executor it does not stop. An executor that is leaving is not watched for silence. Without this class, Spark
+ * removes a silent executor after `spark.network.timeout` (two minutes).
  */
 final class Liveness(timeoutMs: Long, departures: Departures) {
-  private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> the time of its next poll, by the clock `awake`
+  private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> the time of its next poll, by the clock `clockMs`
   private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that were found leaving
   private val removedIds = ConcurrentHashMap.newKeySet[String]() // executors that were removed; ids are not used again
-  @volatile private var awake = 0L // a clock: the milliseconds in which this driver ran and executors polled it
-  @volatile private var polledAt = 0L // the time of the last poll of any executor, by the clock `awake`
+  @volatile private var clockMs = 0L // the milliseconds in which this driver ran and executors polled it
+  @volatile private var polledAt = 0L // the time of the last poll of any executor, by the clock `clockMs`
 
   private val thread = Daemon.start("mooring-liveness")(run())
 
   /** An executor has polled, and is to poll again within `againInMs` milliseconds. */
   def polled(executor: String, againInMs: Long): Unit = {
-    polledAt = awake
-    if (!removedIds.contains(executor)) dueAt.put(executor, awake + againInMs)
+    polledAt = clockMs
+    if (!removedIds.contains(executor)) dueAt.put(executor, clockMs + againInMs)
     if (removedIds.contains(executor)) dueAt.remove(executor) // the executor was removed meanwhile
     ()
   }
@@ -73,9 +73,9 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
   /** Looks at all executors once, `passedMs` milliseconds after the last look. */
   private[standby] def tick(passedMs: Long): Unit = {
     // When all executors are silent at once, the fault is more likely the driver's. Then the clock stops.
-    if (dueAt.size < 2 || awake - polledAt < Liveness.NobodyMs) awake += math.min(passedMs, 2 * Liveness.LookMs)
+    if (dueAt.size < 2 || clockMs - polledAt < Liveness.ClockStopsAfterMs) clockMs += math.min(passedMs, 2 * Liveness.LookMs)
     for ((executor, due) <- dueAt.asScala if !leaving.contains(executor)) FailOpen.otherwise("liveness watch", ()) {
-      if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.onSilence(executor, awake - due) }
+      if (clockMs - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.onSilence(executor, clockMs - due) }
       else if (departures.isLeaving(executor) && leaving.add(executor)) departures.onLeaving(executor)
     }
     if (!leaving.isEmpty || !removedIds.isEmpty) FailOpen.otherwise("liveness watch", ())(departures.afterDepartures())
@@ -84,5 +84,5 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
 
 object Liveness {
   private val LookMs = 200L
-  private val NobodyMs = 5000L // an executor polls every second, or every five seconds when no agent is expected
+  private val ClockStopsAfterMs = 5000L // an executor polls every second, or every five seconds when no agent is expected
 }

@@ -1,6 +1,6 @@
 package io.mooring.standby
 
-import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor, ThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -25,19 +25,21 @@ import org.apache.spark.sql.execution.streaming.state.shims.Replica
  *
  * Tasks with state read broadcasts, too, but are not killed for that: opening their state again may take long.
  *
- * On the driver: Spark's listener thread calls it; a thread of this object kills the tasks. Depends on `PendingTasks`. Without it, a batch
+ * On the driver: Spark's listener thread calls the `on…` methods, the thread of `Liveness` calls `noteSilence`, and a thread of this object
+ * kills the tasks. Depends on `PendingTasks`. Without it, a batch
  * may take two minutes longer after the loss of an executor.
  */
 final class StuckTasks(context: SparkContext) extends SparkListener {
   private val stages = new ConcurrentHashMap[Int, Boolean]() // stages whose tasks may be killed -> whether they hold state
   private val running = new ConcurrentHashMap[Long, Running]() // tasks of these stages, by task id
-  private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up as silent -> how long it was silent, in milliseconds
+  private val silence = new ConcurrentHashMap[String, Long]() // silent executor -> for how long, in milliseconds
   private val removedIds = ConcurrentHashMap.newKeySet[String]() // executors that were removed; ids are not used again
   private val withoutBlocks = ConcurrentHashMap.newKeySet[String]() // executors whose block manager was removed: no task is sent there for files
 
-  private val later = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-stuck-tasks"))
+  // When it is shut down, the application ends: work that comes later is dropped.
+  private val later = new ScheduledThreadPoolExecutor(1, Daemon.factory("mooring-stuck-tasks"), new ThreadPoolExecutor.DiscardPolicy)
 
-  /** The executor is given up, as it was silent for `forMs` milliseconds. Called before Spark removes it. */
+  /** The executor has been silent for `forMs` milliseconds. Called before Spark removes it. */
   def noteSilence(executor: String, forMs: Long): Unit = { silence.put(executor, forMs); () }
 
   def stop(): Unit = { later.shutdownNow(); () }
@@ -75,7 +77,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
 
   private def lossOf(executor: String, atMs: Long): Loss = Loss(executor, atMs, Option(silence.get(executor)))
 
-  private def after(pauseMs: Long)(work: => Unit): Unit = if (!later.isShutdown) { // when it is, the application ends
+  private def after(pauseMs: Long)(work: => Unit): Unit = {
     val guarded: Runnable = () => FailOpen.otherwise("freeing of stuck tasks", ())(work)
     later.schedule(guarded, pauseMs, TimeUnit.MILLISECONDS)
     ()

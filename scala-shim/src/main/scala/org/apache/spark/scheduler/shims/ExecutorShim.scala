@@ -35,9 +35,11 @@ object ExecutorShim {
     case _ => Set.empty
   }
 
-  /** Has the executor killed and replaced, and its tasks run elsewhere, also when the executor can not be reached. Returns at once. */
-  def giveUp(context: SparkContext, executor: String, why: String): Unit = context.schedulerBackend match {
-    case backend: CoarseGrainedSchedulerBackend => inBackground(s"mooring-give-up-$executor") {
+  /**
+   * Kills the executor, and starts another one. Its tasks run elsewhere. Works also when the executor can not be reached. Returns at once.
+   */
+  def killAndReplace(context: SparkContext, executor: String, why: String): Unit = context.schedulerBackend match {
+    case backend: CoarseGrainedSchedulerBackend => inBackground(s"mooring-replace-$executor") {
       // Before `RemoveExecutor`: after that the cluster manager is not asked any more to kill it. It may not answer, so the wait is limited.
       inBackground(s"mooring-kill-$executor")(context.killAndReplaceExecutor(executor)).join(KillMs)
       backend.driverEndpoint.send(RemoveExecutor(executor, ExecutorProcessLost(why, causedByApp = false)))
@@ -46,7 +48,7 @@ object ExecutorShim {
   }
 
   /**
-   * Has the executor killed and replaced at a moment when no task runs on it. In the first third of `waitAtMostMs` no job may run
+   * Kills the executor at a moment when no task runs on it, and starts another one. In the first third of `waitAtMostMs` no job may run
    * either, so that no task reads the executor's shuffle files. Blocks until the executor is ending, or `waitAtMostMs` have passed.
    */
   def restartWhenIdle(context: SparkContext, executor: String, waitAtMostMs: Long): Unit =

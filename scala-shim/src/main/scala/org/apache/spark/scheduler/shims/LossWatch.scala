@@ -8,13 +8,15 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{ExecutorLossReason, Pool, Schedulable, SchedulingMode, TaskSchedulerImpl, TaskSetManager}
 
 /**
- * Notices the loss of an executor at the moment when the executor's tasks wait again, and none of them has started elsewhere. Spark
+ * Notices the loss of an executor at the moment when the executor's tasks are pending again, and none of them has started elsewhere. Spark
  * calls its listeners a moment later, when each task may already run wherever a slot was free. Notices also that an executor is to be
  * decommissioned.
  *
  * The watch is an entry in the queue of the scheduler's root pool, beside the stages, and has no tasks. Spark calls `executorLost` of
  * each entry, in the order of the queue. The stages have to come first. So a watch that is not the last entry moves to the end of the
  * queue, where Spark calls it once more.
+ *
+ * With `spark.scheduler.mode=FAIR`, Spark's page of stages shows the watch as a pool `mooring` that is always empty.
  *
  * Called by Spark's scheduler threads, with the scheduler's lock. Depends on `Pool.schedulableQueue` and on the order of calls in
  * `Pool.executorLost`. Without the watch, tasks of a lost executor may be started where no copy of their state is.

@@ -28,17 +28,18 @@ object PendingTasks {
   case object Immediate extends Moment
 
   /**
-   * The scheduler has just noted the loss of an executor. In a stage that has tasks for living executors, the waiting tasks keep their
-   * preference for now, and their locality wait starts again. In other stages Spark would start the waiting tasks anywhere, so they prefer
-   * another executor from now on. The former are redirected when Spark has noted the lost shuffle files: see
-   * `ClusterWatch.onExecutorRemoved`.
+   * The scheduler has just noted the loss of an executor. There are two kinds of stages:
+   *
+   *  - The stage also has tasks that wait for living executors. Its waiting tasks keep their preference for now, and their locality wait
+   *    starts again. They are redirected when Spark has noted the lost shuffle files: see `ClusterWatch.onExecutorRemoved`.
+   *  - The stage has no such tasks. Spark would start its waiting tasks anywhere, so these tasks prefer another executor from now on.
    */
   case object AtLoss extends Moment
 
   private val MostStagesOfReaders = 4 // in one answer of `codeOfReaders`: each executor that joins asks several times
 
   /**
-   * Has waiting tasks prefer another executor when they must leave their executor, or it may not run them. Otherwise these tasks wait
+   * Makes waiting tasks prefer another executor when they must leave their executor, or it may not run them. Otherwise these tasks wait
    * twice for `spark.locality.wait`, and may then start on the cold executor that replaces a lost one. Returns how many tasks were
    * redirected.
    *
@@ -100,7 +101,7 @@ object PendingTasks {
     for (field <- SparkInternals.taskPreferredLocations(task)) field.set(task, executors)
 
   /**
-   * Has tasks that start from now on ask the driver where their shuffle files are. An executor remembers the driver's answer until a task
+   * Makes tasks that start from now on ask the driver where their shuffle files are. An executor remembers the driver's answer until a task
    * of a newer epoch comes. Stock Spark gives a task the epoch in which its stage began, also for later attempts. Such an attempt would
    * read from an executor that is gone. If that executor is silent, the attempt would wait for `spark.network.timeout`.
    */
@@ -135,8 +136,8 @@ object PendingTasks {
   /** Whether shuffle files that the stage reads are missing, and are to be written again. */
   def lackShuffleFiles(context: SparkContext, stage: Int): Boolean = writersFor(context, stage).exists(!_.isAvailable)
 
-  /** Whether the driver still names this executor to tasks of running stages, as the place of shuffle files. */
-  def isNamedForShuffleFiles(context: SparkContext, executor: String): Boolean = context.taskScheduler match {
+  /** Whether the driver still lists this executor as the place of shuffle files that running stages read. */
+  def isListedForShuffleFiles(context: SparkContext, executor: String): Boolean = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl =>
       val running = scheduler.synchronized(scheduler.rootPool.getSortedTaskSetQueue.map(_.taskSet.stageId).toSeq)
       val known = scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster].shuffleStatuses

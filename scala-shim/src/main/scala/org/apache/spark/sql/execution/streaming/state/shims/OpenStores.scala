@@ -87,7 +87,7 @@ object OpenStores {
   private[shims] def take(arguments: RocksDBArguments): Option[RocksDBShim] = Option(held.get(arguments.directory)).flatMap { copy =>
     if (arguments.hasUniqueIds && copy.isLike(arguments)) copy.take(arguments)
     else {
-      copy.giveUp()
+      copy.end()
       None
     }
   }
@@ -124,12 +124,12 @@ final class OpenStore private[shims] (
 
   /** Ends the copy. It is closed now, or by the thread that is using it. */
   def drop(): Unit = {
-    giveUp()
+    end()
     closeIfDropped()
   }
 
   /** Ends the copy without closing it. `advance` and `drop` close it. */
-  private[shims] def giveUp(): Unit = if (state.compareAndSet(Held, Dropped)) {
+  private[shims] def end(): Unit = if (state.compareAndSet(Held, Dropped)) {
     OpenStores.forget(this)
     ended()
   }

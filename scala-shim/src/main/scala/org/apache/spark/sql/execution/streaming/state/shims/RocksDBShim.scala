@@ -10,7 +10,7 @@ import org.apache.spark.shims.IdleWaitBudget
 import org.apache.spark.sql.execution.streaming.state._
 
 /**
- * Stock RocksDB's instance of one state store, with what Mooring adds to it:
+ * Stock Spark's `RocksDB`, the instance of one state store, with what Mooring adds to it:
  *
  *  - it calls a `StoreObserver` at loads and commits, for the host's store, metrics and reports;
  *  - it stays usable after a task was killed, where stock Spark opens the version again;
