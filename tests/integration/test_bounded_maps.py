@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from tests.integration.support.host_store import SharedHostStore
 from tests.integration.support.plugin_objects import private_field
@@ -46,6 +47,17 @@ def test_the_store_that_was_not_used_for_longest_is_forgotten(
             assert of(0).equals(in_use)
     assert of(0).equals(in_use), "as long as it is used there is one object for it"
     assert not of(1).equals(ended)
+
+
+def test_a_restart_whose_request_is_over_is_forgotten(jvm: Any) -> None:
+    table, none = jvm.io.mooring.placement.PlacementTable(), jvm.scala.Option.apply(None)
+    bridge = jvm.io.mooring.agent.Bridge(table, none, None)
+    for request in ("of one", "of two"):
+        with pytest.raises(Py4JJavaError):  # the bridge has nobody who could end an executor
+            bridge.restart(request, "1", 0)
+    bridge.forgetRestart("of one")
+    assert private_field(bridge, "lasting").keySet().toString() == "[restart of two]"
+    assert private_field(bridge, "restarts").toString() == "[of two]"
 
 
 def test_orders_to_fetch_ahead_that_are_carried_out_are_forgotten(jvm: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from mooring.testing.probes import wait_until
 from tests.integration.support.host_store import SharedHostStore
+from tests.integration.support.plugin_objects import private_field
 from tests.integration.support.sleeping_task import Job
 from tests.integration.support.store_with_open_copy import STATE_SHIMS, Store, scala_object, scala_session
 from tests.integration.test_open_copies import CONF
@@ -60,6 +61,10 @@ class Executor:
     def waits_until_fetched(self, version: int) -> None:
         kept = f"{self._store.changelog(version).name}~*"
         wait_until(lambda: any(self._kept.root.rglob(kept)), f"{kept} to be here", interval=0.01)
+
+    def has_missed_files(self) -> bool:
+        copy = private_field(self._copies, "held").elements().nextElement()
+        return bool(private_field(copy, "hasMissedFiles"))
 
     def forgets(self, version: int) -> None:
         for kept in self._kept.root.rglob(f"{self._store.changelog(version).name}~*"):
@@ -122,6 +127,22 @@ def test_a_copy_that_is_not_held_any_more_is_advanced_until_its_task_comes(store
         store.changelog(version).unlink()
         executor.forgets(version)
     assert store.taken_over(7) == store.values[7]
+
+
+def test_a_file_that_the_checkpoint_lacks_for_good_is_reported(jvm: Any, store: Store, executor: Executor) -> None:
+    """For one order the version may just have been removed by maintenance."""
+    topics = private_field(scala_object(jvm, "io.mooring.common.Log"), "loggedTopics")
+    topic = f"copy-{QUERY}-java.io.FileNotFoundException"
+    lost = store.changelog(5)
+    kept = lost.rename(lost.with_suffix(".kept"))
+    executor.order(5)
+    wait_until(executor.has_missed_files, "the first order to be carried out")
+    assert not topics.contains(topic), "the next order may be for a newer version"
+    executor.order(5)
+    wait_until(lambda: topics.contains(topic), "a line about the lost file")
+    kept.rename(lost)
+    executor.waits_until_at(5)
+    assert not executor.has_missed_files()
 
 
 @pytest.fixture

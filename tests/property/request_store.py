@@ -15,6 +15,7 @@ from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.model import JobModel, events, job_model_from_json, job_model_to_json
 from mooring.model.orders import (
     AnnounceVersion,
+    ForgetRestart,
     Order,
     PublishPlan,
     RestartExecutor,
@@ -118,6 +119,11 @@ class Jvm:
                 return events.ExecutorRestarting(now_ms, request, executor)
             case RestartExecutor(request, executor) if request in self.given_up:
                 return events.RestartGivenUp(now_ms, request, executor)
+            case ForgetRestart(request):
+                self.heeded.pop(request, None)
+                self.given_up.discard(request)
+                if self.ending.get(request, ("", 0))[0] not in self.executors:
+                    self.ending.pop(request, None)
         return None
 
     def ran(self, query: str) -> dict[int, str]:

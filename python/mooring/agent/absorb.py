@@ -115,7 +115,7 @@ def _with_restart(fleet: Fleet, event: events.ExecutorRestarting) -> Fleet:
 
 
 def _with_copies_seen(fleet: Fleet, event: events.CopiesSeen) -> Fleet:
-    """With how far the copies are. When moves wait for copies to be warm, this asks for a job model at once."""
+    """The fleet with the state of the copies. When moves wait for warm copies, a job model is due at once."""
     seen = with_seen_copies(fleet, event)
     is_awaited = seen.timers.even_out_by_ms is not None and seen.timers.regroup_at_ms is None
     return replace(seen, timers=replace(seen.timers, regroup_at_ms=event.at_ms)) if is_awaited else seen

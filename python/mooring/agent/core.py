@@ -59,13 +59,15 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
 def next_deadline_ms(state: AgentState) -> float:
     """When `decide` must get a `ClockTicked` at the latest, in milliseconds since the epoch.
 
-    Infinity while nothing waits for a time, minus infinity where a request can advance now.
+    Infinity while nothing waits for a time, minus infinity where a request can advance now. Times of requests are not
+    in it: the loop ticks every second.
     """
     fleet = state.fleet
     barrier = state.plan_barrier.deadline_ms(fleet.executors, barrier_timeout_ms(state))
     first_plans = [first_plan_deadline_ms(fleet, query) for query in unreleased(fleet)]
     awaited = waited_for(state.queue)
     rebinds = [rebind_deadline_ms(fleet, processor) for id, processor in fleet.processors.items() if id not in awaited]
+    # With the time 0 no time of a request is over.
     request = float("-inf") if may_advance(state.queue, fleet, _view(state, now_ms=0)) else float("inf")
     return min([*first_plans, *rebinds, *regrouping_deadlines_ms(fleet), barrier, request])
 

@@ -65,6 +65,9 @@ class Bridge(Protocol):
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         """End an executor at a moment when no task runs on it, within `wait_ms`. One request ends one executor."""
 
+    def forget_restart(self, request: str) -> None:
+        """Forget the restart for a request whose answer is in the store: later agents do not hear of it."""
+
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
         """Name the queries that clients have asked to drain, by name or id. None stands for every query."""
 
@@ -260,7 +263,7 @@ class Agent:
         self._state = recovered(known, found or Remembered(), self._now_ms(), self._records.follows_another_driver)
 
     def _recover_late(self) -> None:
-        """Take the records in that the store did not give in time for `_recover`."""
+        """Use the records that the store did not give in time for `_recover`."""
         if self._records is None:
             return
         found = self._records.recall(0)
@@ -302,6 +305,8 @@ class Agent:
                 self._records.save_overrides(order.overrides)
             case orders.RestartExecutor():
                 self._bridge.restart(order.request, order.executor, order.wait_ms)
+            case orders.ForgetRestart():
+                self._bridge.forget_restart(order.request)
             case RequestDrains():
                 self._bridge.request_drains(order.queries)
             case NoteDrains():

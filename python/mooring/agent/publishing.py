@@ -28,9 +28,9 @@ barrier that times out is followed by another one, and the plan is made late alr
 
 
 def with_plan_published(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
-    """The state after the changed plan, job model and task locations are given out, and the orders for that.
+    """The orders that publish a changed plan and save the job model and the task locations, and the state after them.
 
-    A plan that waits at the barrier is not given out yet.
+    A plan that waits at the barrier is not published yet.
     """
     state, orders = _through_the_barrier(state, now_ms)
     fleet = state.fleet

@@ -239,7 +239,7 @@ class RecordsWriter:
             except Exception as error:  # a fault of the store must not end the thread
                 self._warn_once(
                     f"can not read or write the metadata store ({error}): it is tried again; until then a restart may"
-                    " not find its state's places; queries are not affected"
+                    " not know on which hosts its state is; queries are not affected"
                 )
                 pause, in_trouble = min(max(2 * pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS), True
             else:
@@ -278,7 +278,7 @@ class RecordsWriter:
             if not self._is_recalled:
                 return
             unsaved, self._unsaved, self._is_writing = self._unsaved, _Unsaved(), True
-            # Only the present ones: a later write may depend on values that are saved later, in the next round.
+            # Only the writes that wait now: a later write may depend on values that are saved later, in the next round.
             count = len(self._pending_writes)
         try:
             self._write_to_current_place(unsaved)

@@ -1,7 +1,7 @@
 """Recovery: what a new agent makes of the records that an earlier agent or an earlier application has kept.
 
-Pure. The records come from the metadata store (`mooring.records`). What the driver tells at the start, the state
-knows already.
+Pure. The records come from the metadata store (`mooring.records`). The state has the driver's first events
+already.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mooring.placement.lifecycle import Phase
 from mooring.records.operator_overrides import FAILED_WITH_ITS_ATTEMPT, OperatorOverrides
 from mooring.records.records import Remembered
 
-_PHASES_THAT_REPLACE_AN_EXECUTOR = (*restart.LABELS, Phase.SWITCHING.label)
+_PHASES_THAT_FAIL_WITH_THEIR_DRIVER = (*restart.LABELS, Phase.SWITCHING.label)
 
 
 def recovered(
@@ -81,15 +81,15 @@ def overrides_that_hold(fleet: Fleet, kept: OperatorOverrides, follows_another_d
     Of an earlier application or attempt these hold: drained hosts, spare processors, and pinned standbys, so that a
     restart on the same hosts undoes no move. `recovered` also keeps together the processors that shared an executor.
     Stopped standbys hold only for a driver that follows another one. Requests that were under way are not resumed, as
-    the executors of the earlier attempt are gone. If such a request had begun to replace an executor, and belongs to
-    this application, it is answered as failed. Others begin anew.
+    the executors of the earlier attempt are gone. If such a request was in one of
+    `_PHASES_THAT_FAIL_WITH_THEIR_DRIVER`, and belongs to this application, it is answered as failed. Others begin anew.
     """
     if (kept.application, kept.attempt) == (fleet.application.id, fleet.application.attempt):
         return kept
     failed = {
         uuid: FAILED_WITH_ITS_ATTEMPT
         for uuid, saved in kept.saved_progress.items()
-        if saved.phase in _PHASES_THAT_REPLACE_AN_EXECUTOR
+        if saved.phase in _PHASES_THAT_FAIL_WITH_THEIR_DRIVER
     }
     return OperatorOverrides(
         stopped=kept.stopped if follows_another_driver else frozenset(),

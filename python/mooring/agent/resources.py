@@ -204,7 +204,7 @@ class AgentResources:
             except MetadataStoreError as error:
                 self._warn_unless_ending(
                     f"spark.mooring.metadata={place} can not be read now ({error}): name a directory that this driver"
-                    " may read and write; else a restart does not find its state's places"
+                    " may read and write; else a restart does not know on which hosts its state is"
                 )
 
         threading.Thread(target=check, name="mooring-look-at-records", daemon=True).start()

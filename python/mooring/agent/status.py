@@ -69,7 +69,7 @@ def status_of(
         "tasks": [*_actives(fleet, processors, counters), *_standbys(processors, standbys)],
         "counters": {**counters.by_metric(fleet), "failed-container-placement-actions": queue.failed},
         **_fetches(fleet, counters),
-        **_requests(fleet, queue),
+        **_requests(fleet, queue, at_ms),
         **({"drains": drainage.as_json()} if drainage.progress else {}),
         **_shortages(fleet),
     }
@@ -126,25 +126,29 @@ def _fetches(fleet: Fleet, counters: Counters) -> Mapping[str, Any]:
     return {"restores": rows} if rows else {}
 
 
-def _requests(fleet: Fleet, queue: RequestQueue) -> Mapping[str, Any]:
+def _requests(fleet: Fleet, queue: RequestQueue, at_ms: int) -> Mapping[str, Any]:
     """The last finished requests of operators, oldest first, then the requests that are not finished."""
     done = [
         {**_request(response.request), "status": response.status_code.value, "message": response.response_message}
         for response in queue.history
     ]
     open = [
-        {**_request(action.request), "status": action.phase.status.value, "message": _progress(queue, fleet, action)}
+        {
+            **_request(action.request),
+            "status": action.phase.status.value,
+            "message": _progress(queue, fleet, action, at_ms),
+        }
         for action in queue.actions
     ]
     return {"requests": [*done, *open]} if done or open else {}
 
 
-def _progress(queue: RequestQueue, fleet: Fleet, action: Action) -> str:
+def _progress(queue: RequestQueue, fleet: Fleet, action: Action, at_ms: int) -> str:
     if action.request.host_action is not None:
         return drain_host.progress(fleet, action)
     if action.is_restart_under_way:
         return restart.progress(queue, fleet, action)
-    return move.progress(fleet, action)
+    return move.progress(fleet, action, at_ms)
 
 
 def _request(request: ContainerPlacementRequestMessage) -> dict[str, Any]:

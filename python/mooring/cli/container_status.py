@@ -19,7 +19,7 @@ HELP: Final = "show how far a request is"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     options.add_metadata(parser)
-    options.add_processor(parser, is_required=False)
+    options.add_processor(parser, "fail if the request is for another processor", is_required=False)
     parser.add_argument("--uuid", metavar="UUID", required=True, help="the request, as place-container shows it")
     options.add_json(parser)
 

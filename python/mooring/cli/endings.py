@@ -12,7 +12,7 @@ from mooring.agent.drains.drainage import FAILED, NOT_TOLD, OVER, REFUSED
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import CommandRecords
-from mooring.cli.requests import application_of, is_given_up, refuse_ended
+from mooring.cli.requests import application_of, is_given_up, raise_if_ended
 from mooring.client import MooringClient
 from mooring.client.liveness import liveness_of
 from mooring.errors import nearest
@@ -41,7 +41,7 @@ def end_queries(
     if status.get("application") == deployment and _has_so_ended(wanted, arguments.query, status):
         _report_ended(arguments, what, deployment, status)
         return
-    refuse_ended(status, arguments.deployment_id)
+    raise_if_ended(status, arguments.deployment_id)
     if arguments.query is not None and arguments.deployment_id is None:
         status = _with_query(records, arguments.query, status)
     client = records.client()
@@ -73,10 +73,10 @@ def end_queries(
         print_json({"uuid": str(uuid), "drains": rows})
     if arguments.wait:
         if not rows:
-            refuse_ended(status, arguments.deployment_id)
+            raise_if_ended(status, arguments.deployment_id)
         _refuse_unless(wanted, arguments.query, rows)
         if not _has_so_ended(wanted, arguments.query, status):
-            refuse_ended(status, arguments.deployment_id)
+            raise_if_ended(status, arguments.deployment_id)
 
 
 def _with_query(records: CommandRecords, query: str, status: dict[str, Any]) -> dict[str, Any]:

@@ -71,11 +71,10 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the checkpoint directory of one query, mounted here")
 
 
-def add_processor(parser: argparse.ArgumentParser, is_required: bool = True) -> None:
+def add_processor(
+    parser: argparse.ArgumentParser, meaning: str = "a processor, as mooring status shows it", is_required: bool = True
+) -> None:
     """`--processor-id`."""
-    meaning = (
-        "a processor, as mooring status shows it" if is_required else "fail if the request is for another processor"
-    )
     parser.add_argument("--processor-id", metavar="ID", required=is_required, help=meaning)
 
 

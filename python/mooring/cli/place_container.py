@@ -16,20 +16,21 @@ HELP: Final = "move one processor to another host, or restart it"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     options.add_metadata(parser)
-    options.add_processor(parser)
+    options.add_processor(parser, "a processor, as mooring status shows it, or a standby of it such as 4-0")
     parser.add_argument(
         "--destination-host",
         metavar="HOST",
         required=True,
         help="a location as mooring status shows it, ANY_HOST, STANDBY (a host with copies of its tasks) or LAST_SEEN"
-        " (the host where it is: its executor is replaced)",
+        " (the host where it is: its executor is replaced). The location where it is means LAST_SEEN, unless the"
+        " processor comes there after the request was made",
     )
     parser.add_argument(
         "--request-expiry",
         metavar="TIME",
         type=duration("--request-expiry", "10s"),
-        help="for how long an executor is looked for there, or waited for after a restart, such as 10s (default: 60s;"
-        " 120s)",
+        help="for how long an executor is looked for there, or waited for after a restart, such as 10s (default: 60s"
+        " for a move, 120s for a restart)",
     )
     options.add_waiting(parser, "10m")
     options.add_json(parser)

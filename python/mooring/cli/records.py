@@ -82,7 +82,7 @@ class Place:
 
 
 class CommandRecords:
-    """The records in one metadata store, for a command. The agent has a class of its own: `mooring.records.records`.
+    """The records in one metadata store, for a command. The agent uses `RecordsWriter`.
 
     MetadataStoreUnavailable when the store can not be reached.
     """

@@ -28,7 +28,7 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
     records = CommandRecords.named_by(arguments)
     status = records.status()
     deployment = arguments.deployment_id or application_of(records, status)
-    refuse_ended(status, arguments.deployment_id)
+    raise_if_ended(status, arguments.deployment_id)
     client = records.client()
     try:
         uuid = write(client, deployment)
@@ -38,8 +38,8 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
     if not arguments.json:
         progress.say(f"request {uuid}: {what}")
     if not arguments.wait:
-        answer = client.container_status(uuid)
-        if arguments.json and answer is not None:
+        answer = client.container_status(uuid) if arguments.json else None
+        if answer is not None:
             print_json(answer.as_json())
         return
 
@@ -50,7 +50,7 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
     def show_how_far() -> None:
         """Show what the status says of the request. CommandFailed when the application has ended meanwhile."""
         newest = records.status_if_any()
-        refuse_ended(newest, arguments.deployment_id)
+        raise_if_ended(newest, arguments.deployment_id)
         text = "" if arguments.json else how_far(newest, uuid)
         if text:
             progress.show_change(text)
@@ -59,7 +59,8 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
         answer = client.wait(uuid, timeout_ms / 1000, show_response, show_how_far)
     if arguments.json and answer is not None:
         print_json(answer.as_json())
-    _refuse_unless_done(uuid, answer, deployment, f"{format_duration(timeout_ms)}{_silence(records.status_if_any())}")
+    waited = f"{format_duration(timeout_ms)}{_silence(records.status_if_any())}"
+    _raise_unless_succeeded(uuid, answer, deployment, waited)
 
 
 def how_far(status: Mapping[str, Any], uuid: UUID) -> str:
@@ -69,7 +70,7 @@ def how_far(status: Mapping[str, Any], uuid: UUID) -> str:
     return next((f"{message}" for message in messages if message), "")
 
 
-def _refuse_unless_done(
+def _raise_unless_succeeded(
     uuid: UUID, answer: ContainerPlacementResponseMessage | None, deployment: str, waited: str
 ) -> None:
     if answer is None:
@@ -88,7 +89,7 @@ def application_of(records: CommandRecords, status: dict[str, Any]) -> str:
     return application
 
 
-def refuse_ended(status: Mapping[str, Any], asked: str | None) -> None:
+def raise_if_ended(status: Mapping[str, Any], asked: str | None) -> None:
     """CommandFailed where no agent would act on a request: the application has ended, or was silent for too long.
 
     `asked` is the application that the user has named, or None. A named application may be about to start, so one that

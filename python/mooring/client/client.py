@@ -110,8 +110,10 @@ class MooringClient:
     ) -> UUID:
         """Ask to move a processor, or to restart it where it is; the uuid is for `container_status`.
 
-        The destination is a location, `ANY_HOST`, `STANDBY` (where copies of its tasks are) or `LAST_SEEN`. The agent
-        looks for an executor there until the expiry. `deployment_id` and errors are as in `control_standby`.
+        The destination is a location, `ANY_HOST`, `STANDBY` (where copies of its tasks are) or `LAST_SEEN`, which
+        restarts its executor. The location where the processor is means `LAST_SEEN`, unless the processor comes there
+        after the request was made. The agent looks for an executor there until the expiry. `deployment_id` and errors
+        are as in `control_standby`.
         """
         return self._ask(deployment_id, processor_id, destination_host, expiry_ms=request_expiry_ms)
 

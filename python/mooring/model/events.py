@@ -323,10 +323,10 @@ class StateMeasured(Event):
 class CopyOfState:
     """One executor's copy of a partition's state.
 
-    `version` is the last complete version of the copy, -1 for none, and `lag_ms` is how far that version is behind. The
-    last round read `fetched_bytes` from the checkpoint. `trouble` is why the last attempt to update the copy failed, in
-    the executor's words; empty when it succeeded. `trouble_ms` is the time from the first failure in a row to the last
-    one.
+    `version` is the last complete version of the copy, -1 for none, and `lag_ms` is how far that version is behind.
+    `fetched_bytes` were read from the checkpoint since the event before. `trouble` is why the last attempt to update
+    the copy failed, in the executor's words; empty when it succeeded. `trouble_ms` is the time from the first failure
+    in a row to the last one.
     """
 
     partition: int

@@ -81,7 +81,7 @@ class Fields:
         if self.has(name):
             raise InvalidMessageError(f"{name} is {_shown(self._form[name])}: expected none, as it is {of}")
 
-    def loose_text(self, name: str) -> str:
+    def as_readable_text(self, name: str) -> str:
         """The text of a field, empty where there is none; used to answer a message that can not be read."""
         value = self._form.get(name)
         return value if isinstance(value, str) and _is_plain(value) else ""

@@ -93,6 +93,13 @@ class RestartExecutor(Order):
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetRestart(Order):
+    """Have the JVM forget the restart for a request whose answer is in the store. Later agents do not hear of it."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
 class LogLine(Order):
     """Write a line into the driver's log.
 

@@ -49,14 +49,15 @@ class Happening(Enum):
     TURN_TO_DRAIN = "its turn has come, and a host is to be empty"
     TURN_TO_OPEN = "its turn has come, and a host is to be open again"
     WAS_SWITCHED = "an agent before this one had switched it"
-    NOT_POSSIBLE_ANY_MORE = "the processor is gone, or a rule forbids it by now"
+    NOT_POSSIBLE_ANY_MORE = "it can not be done any more"
     EXECUTOR_FOUND = "an executor is at the destination"
+    IS_THERE = "it has come to the destination since the request was made"
     EXPIRED = "the time is over"
     WARM = "the copies there are warm"
     COPIES_WARM = "the copies of a standby are warm there"
     COVERED = "the tasks on its executor have warm copies, as far as they have any"
     CAN_NOT_WARM_UP = "the destination says that copies can not be made there"
-    COPIES_GONE = "its executors have let go of the copies"
+    COPIES_GONE = "its executors have closed the copies"
     SOURCE_LOST = "the source is lost"
     DESTINATION_LOST = "the destination is lost"
     RAN_THERE = "a batch of each query has run there, or none runs"
@@ -83,23 +84,24 @@ TABLE: Final = (
     Row(P.WAITING, H.TURN_TO_MOVE, P.RESERVING, "an executor at the destination is looked for"),
     Row(P.WAITING, H.TURN_TO_RESTART, P.RESTARTING, "the executor ends when no task runs on it"),
     Row(P.WAITING, H.TURN_TO_AWAIT_COPIES, P.AWAITING_COPIES, "the executor works on until the copies are warm"),
-    Row(P.WAITING, H.TURN_TO_RESTART_COPIES, P.CLOSING_COPIES, "the copies are let go of"),
+    Row(P.WAITING, H.TURN_TO_RESTART_COPIES, P.CLOSING_COPIES, "the executors close the copies"),
     Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned again"),
     Row(P.WAITING, H.TURN_TO_DRAIN, P.EMPTYING, "tasks and copies leave the host, warm, and none come"),
     Row(P.WAITING, H.TURN_TO_OPEN, P.OPENING, "tasks and copies may come to the host"),
     Row(P.WAITING, H.WAS_SWITCHED, P.SWITCHING, "the agent waits for the batches after the switch"),
     Row(P.WAITING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.RESERVING, H.EXECUTOR_FOUND, P.WARMING_UP, "copies of the tasks are made there; the source goes on"),
+    Row(P.RESERVING, H.IS_THERE, P.DONE, "nothing"),
     Row(P.RESERVING, H.EXPIRED, P.FAILED, "nothing: the source was not touched"),
     Row(P.RESERVING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.WARMING_UP, H.WARM, P.SWITCHING, "the tasks run there from the next batch on"),
-    Row(P.WARMING_UP, H.COPIES_WARM, P.RENEWING_COPIES, "the standby is there; the copies at the source are let go of"),
+    Row(P.WARMING_UP, H.COPIES_WARM, P.RENEWING_COPIES, "the standby is there; the copies at the source are dropped"),
     Row(P.WARMING_UP, H.SOURCE_LOST, P.SWITCHING, "the tasks run there at once"),
-    Row(P.WARMING_UP, H.DESTINATION_LOST, P.FAILED, "the copies are let go of; the source was not touched"),
-    Row(P.WARMING_UP, H.CAN_NOT_WARM_UP, P.FAILED, "the copies are let go of; the source was not touched"),
-    Row(P.WARMING_UP, H.EXPIRED, P.FAILED, "the copies are let go of; the source was not touched"),
-    Row(P.WARMING_UP, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are let go of"),
-    Row(P.SWITCHING, H.RAN_THERE, P.DONE, "the source is let go of"),
+    Row(P.WARMING_UP, H.DESTINATION_LOST, P.FAILED, "the copies are dropped; the source was not touched"),
+    Row(P.WARMING_UP, H.CAN_NOT_WARM_UP, P.FAILED, "the copies are dropped; the source was not touched"),
+    Row(P.WARMING_UP, H.EXPIRED, P.FAILED, "the copies are dropped; the source was not touched"),
+    Row(P.WARMING_UP, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are dropped"),
+    Row(P.SWITCHING, H.RAN_THERE, P.DONE, "the tasks' rows name the source no longer"),
     Row(P.SWITCHING, H.DESTINATION_LOST, P.FAILED, "back at the source; if that is lost too, on any host"),
     Row(P.SWITCHING, H.EXPIRED, P.FAILED, "back at the source"),
     Row(P.SWITCHING, H.NO_JOB_MODEL, P.FAILED, "the last plan stays in force"),

@@ -163,7 +163,7 @@ class ContainerPlacementResponseMessage:
         return cls(request, status, reason, at_ms)
 
 
-def about_what_can_be_read(uuid: UUID, text: bytes) -> ContainerPlacementRequestMessage:
+def malformed_request_of(uuid: UUID, text: bytes) -> ContainerPlacementRequestMessage:
     """A malformed request, with the ids that can be read; the others are empty."""
     try:
         fields = Fields(text)
@@ -171,9 +171,9 @@ def about_what_can_be_read(uuid: UUID, text: bytes) -> ContainerPlacementRequest
         return ContainerPlacementRequestMessage(uuid, "", "", "", 0)
     return ContainerPlacementRequestMessage(
         uuid,
-        fields.loose_text("deploymentId"),
-        fields.loose_text("processorId"),
-        fields.loose_text("destinationHost"),
+        fields.as_readable_text("deploymentId"),
+        fields.as_readable_text("processorId"),
+        fields.as_readable_text("destinationHost"),
         timestamp=0,
     )
 

@@ -13,7 +13,7 @@ from mooring.model.fields import uuid_of
 from mooring.placement.messages import (
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
-    about_what_can_be_read,
+    malformed_request_of,
 )
 
 NAMESPACE: Final = "samza-place-container-v1"
@@ -85,12 +85,12 @@ class ContainerPlacementMetadataStore:
                 continue
             try:
                 if kind == _REQUEST:
-                    requests[uuid] = _with_uuid(ContainerPlacementRequestMessage.from_json(text), uuid)
+                    requests[uuid] = _checked_uuid(ContainerPlacementRequestMessage.from_json(text), uuid)
                 elif kind == _RESPONSE:
                     responses[uuid] = ContainerPlacementResponseMessage.from_json(text)
             except (InvalidMessageError, RecursionError) as fault:
                 if kind == _REQUEST:
-                    malformed[uuid] = MalformedRequest(about_what_can_be_read(uuid, text), str(fault))
+                    malformed[uuid] = MalformedRequest(malformed_request_of(uuid, text), str(fault))
                 else:
                     unreadable.add(uuid)
         return StoredMessages(requests, malformed, responses, frozenset(unreadable))
@@ -100,7 +100,7 @@ def _key(uuid: UUID, kind: str) -> str:
     return f"{uuid}.{kind}"
 
 
-def _with_uuid(request: ContainerPlacementRequestMessage, uuid: UUID) -> ContainerPlacementRequestMessage:
+def _checked_uuid(request: ContainerPlacementRequestMessage, uuid: UUID) -> ContainerPlacementRequestMessage:
     if request.uuid != uuid:
         raise InvalidMessageError(f'uuid is "{request.uuid}": expected "{uuid}", as in the key')
     return request

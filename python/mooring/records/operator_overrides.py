@@ -50,7 +50,7 @@ class SavedLoan:
 
 @dataclass(frozen=True, slots=True)
 class OperatorOverrides:
-    """What holds in one attempt at one application; empty where operators have requested nothing.
+    """What the next agent of this attempt at the application must know. Empty where there is nothing.
 
     `stopped` are the processors whose standbys are stopped. `spare` are the processors that moves have left without
     tasks. `carriers` maps processors to their executor, where that executor has several processors. `saved_progress`

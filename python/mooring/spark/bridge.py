@@ -64,6 +64,10 @@ class JvmBridge:
         """End an executor when no task runs on it, within `wait_ms`. Acts once for each request."""
         self._call("restart", request, executor, wait_ms)
 
+    def forget_restart(self, request: str) -> None:
+        """Tell the driver that a request to restart an executor is over, and its answer is in the store."""
+        self._call("forgetRestart", request)
+
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
         """Tell the driver which queries are to be drained, by names or ids; None is every query."""
         self._call("requestDrains", json.dumps(queries))

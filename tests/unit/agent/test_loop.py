@@ -56,6 +56,9 @@ class Bridge:
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         raise AssertionError("nobody has asked for that")
 
+    def forget_restart(self, request: str) -> None:
+        raise AssertionError("nobody has asked for that")
+
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
         self.drains_asked.append(queries)
 

@@ -67,6 +67,15 @@ def test_without_wait_the_request_is_written_for_the_application_that_runs(place
     assert "app-7" in {found.deployment_id for found in messages.all().requests.values()}
 
 
+def test_without_wait_and_json_no_answer_is_read(place, messages, capsys, monkeypatch):
+    def no_reading(client, uuid):
+        raise AssertionError("nobody shows the answer")
+
+    monkeypatch.setattr("mooring.client.MooringClient.container_status", no_reading)
+    assert ask(place, "stop") == 0
+    assert str(only_request(messages).uuid) in capsys.readouterr().out
+
+
 def test_wait_tells_the_way_and_ends_well(place, messages, capsys):
     thread = agent(messages, (StatusCode.ACCEPTED, "yes"), (StatusCode.SUCCEEDED, "no copies now"))
     assert ask(place, "stop", "--wait") == 0

@@ -142,11 +142,12 @@ def _warnings(fleet: Fleet, planned: JobModelWithStandbys) -> list[str]:
     if planned.unplaced and not fleet.standby_report.unplaced:
         first = planned.unplaced[0]
         count = len(planned.unplaced)
-        warnings.append(f"{count} standbys have no place, as that of {first.task_name}: {first.reason}")
+        warnings.append(f"{count} standbys have no place, for example that of {first.task_name}: {first.reason}")
     if planned.sharing_zone and not fleet.standby_report.sharing_zone:
         count = len(planned.sharing_zone)
         warnings.append(
-            f"{count} standbys are in one zone with another copy, as that of {planned.sharing_zone[0].task_name}"
+            f"{count} standbys are in one zone with another copy,"
+            f" for example that of {planned.sharing_zone[0].task_name}"
         )
     return warnings
 

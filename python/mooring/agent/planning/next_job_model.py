@@ -82,7 +82,7 @@ def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
     return replace(after, timers=timers), warnings
 
 
-def replanned_after_rebind(fleet: Fleet) -> tuple[Fleet, list[str]]:
+def replanned_in_place(fleet: Fleet) -> tuple[Fleet, list[str]]:
     """The fleet with a job model for processors that now have another executor, and warnings for the user.
 
     No task leaves its processor; copies are assigned anew. Raises InvalidGroupingError when the job model breaks a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Final
+from uuid import UUID
 
 from mooring.agent.requests.orders import Answer
 from mooring.agent.state.fleet import Fleet
@@ -24,13 +25,17 @@ class InvalidTransitionError(ValueError):
 class Action:
     """A request in one phase of `mooring.placement.lifecycle`, which began at `since_ms`.
 
-    `source` is the executor that it leaves or ends, `destination` the one that it is to use. `version` is the version
-    of the job model that has what the request asks for. `saved_progress` is the progress that an earlier agent
+    `source` is the executor that the request leaves or ends, `destination` the one that it goes to. `version` is the
+    version of the job model that has what the request asks for. `saved_progress` is the progress that an earlier agent
     recorded, None where it had not begun the request. `is_given_up` is true for a restart whose source the JVM could
     not end.
 
     `processors` are those that the request was about when it began, `sharing` those that shared tasks with them then.
     No other action begins for them, even when the executor is gone meanwhile and its copies are elsewhere.
+
+    `was_elsewhere` is true where the processor was not at the destination when the agent accepted the request.
+    `repeats` is the uuid of a request for the same processor and destination that has succeeded since this one was
+    made; None without one. `mooring.agent.requests.already_there` sets and uses both.
 
     `earlier` are the phases before this one, each with the time at which it began. The phase changes by `after` only.
     """
@@ -45,6 +50,8 @@ class Action:
     is_given_up: bool = False
     processors: frozenset[str] = frozenset()
     sharing: frozenset[str] = frozenset()
+    was_elsewhere: bool = False
+    repeats: UUID | None = None
     earlier: tuple[tuple[Phase, int], ...] = ()
 
     @classmethod
@@ -73,7 +80,7 @@ class Action:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether its turn has come."""
+        """Whether the request's turn has come."""
         return self.phase not in (Phase.CREATED, Phase.WAITING)
 
     @property

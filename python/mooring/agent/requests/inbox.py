@@ -12,12 +12,13 @@ from typing import Final
 from uuid import UUID
 
 from mooring.agent.requests.action import Action
+from mooring.agent.requests.already_there import last_successes, noted_at_acceptance
 from mooring.agent.requests.orders import Answer, RemoveMessages
-from mooring.agent.requests.queue import SHOWN_ACTIONS, Answers, RequestQueue, order_key
+from mooring.agent.requests.queue import SHOWN_ANSWERS, RequestQueue, Responses, order_key
 from mooring.agent.requests.validation import lasting_refusal, refusal
 from mooring.agent.state.fleet import Fleet
 from mooring.model import events
-from mooring.model.orders import LogLine, Order
+from mooring.model.orders import ForgetRestart, LogLine, Order
 from mooring.placement import (
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
@@ -60,8 +61,11 @@ def accept_requests(
 ) -> tuple[RequestQueue, list[Order]]:
     """Accept or refuse each new request in the store once, and remove the messages that are done with."""
     stored = {str(uuid) for uuid in (*messages.requests, *messages.malformed)}
+    # A request that is out of the store was answered there. Until then the JVM keeps its restart for a later agent.
+    to_forget = queue.ended_restarts - stored
     queue = replace(
         queue,
+        ended_restarts=queue.ended_restarts & stored,
         answered_requests={uuid: answer for uuid, answer in queue.answered_requests.items() if uuid in stored},
         saved_progress={uuid: saved for uuid, saved in queue.saved_progress.items() if uuid in stored},
         history=queue.history or _final_answers(fleet, messages, now_ms),
@@ -72,7 +76,8 @@ def accept_requests(
     for malformed in messages.malformed.values():
         reading.take_in(malformed.request, malformed.reason)
     queue = reading.queue.with_accepted(reading.accepted, reading.seen)
-    return queue, [*reading.orders, *_remove_old_responses(fleet, messages, now_ms)]
+    forget = [ForgetRestart(uuid) for uuid in sorted(to_forget)]
+    return queue, [*reading.orders, *forget, *_remove_old_responses(fleet, messages, now_ms)]
 
 
 class _Reading:
@@ -84,6 +89,7 @@ class _Reading:
         self.accepted: list[Action] = []
         self.seen = dict(queue.seen)
         self._in_queue = {action.request.uuid for action in queue.actions}
+        self._successes = last_successes((*queue.history, *messages.responses.values()))
 
     def take_in(self, request: ContainerPlacementRequestMessage, refused: str | None) -> None:
         """Accept, refuse or remove one request; `refused` says why it can not be done, None when it can."""
@@ -135,7 +141,8 @@ class _Reading:
         if refused is not None and saved_progress is None and not self._may_become_possible(request):
             self._refuse(request, response, refused)
             return
-        action = Action.accepted(request, self._now_ms, saved_progress)
+        accepted = Action.accepted(request, self._now_ms, saved_progress)
+        action = noted_at_acceptance(self._fleet, accepted, self._successes)
         self.accepted.append(action)
         if response is None:  # else an earlier agent has accepted it
             self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))
@@ -177,7 +184,7 @@ def _may_change(
     return processor in fleet.processors and fleet.base_of(earlier.processor_id) == processor
 
 
-def _final_answers(fleet: Fleet, messages: StoredMessages, now_ms: int) -> Answers:
+def _final_answers(fleet: Fleet, messages: StoredMessages, now_ms: int) -> Responses:
     """The newest final answers of earlier agents, the newest last."""
     out_of_date = _out_of_date(fleet, messages, now_ms)
     final = [
@@ -185,7 +192,7 @@ def _final_answers(fleet: Fleet, messages: StoredMessages, now_ms: int) -> Answe
         for uuid, response in messages.responses.items()
         if response.status_code.is_final and uuid not in out_of_date
     ]
-    return tuple(sorted(final, key=lambda response: response.timestamp)[-SHOWN_ACTIONS:])
+    return tuple(sorted(final, key=lambda response: response.timestamp)[-SHOWN_ANSWERS:])
 
 
 def _remove_old_responses(fleet: Fleet, messages: StoredMessages, now_ms: int) -> list[Order]:

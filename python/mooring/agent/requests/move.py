@@ -19,10 +19,11 @@ from typing import Final
 from mooring.agent.planning.binding import ask_for_regrouping, unused_id
 from mooring.agent.planning.copies import MOST_LAG_VERSIONS, is_copied_to, transfer_allowance_ms, trouble_at
 from mooring.agent.planning.moves_in_steps import IDLE_MS
-from mooring.agent.planning.next_job_model import replanned_after_rebind
+from mooring.agent.planning.next_job_model import replanned_in_place
 from mooring.agent.planning.rows import loads_of
+from mooring.agent.requests import already_there
 from mooring.agent.requests.action import Action
-from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, without_marks
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, without_ongoing
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.requests.validation import copies_by_location, refusal
 from mooring.agent.state.fleet import Executor, Fleet, Processor
@@ -38,7 +39,7 @@ CATCH_UP_MS: Final = 10_000
 """For this time the switch waits until all copies are caught up at once. After it, warm copies are enough."""
 
 
-def keep_source(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+def begin_reserving(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """RESERVING begins: nothing changes yet."""
     return Change(fleet, replace(action, source=outcome.source))
 
@@ -48,13 +49,18 @@ def _reserved(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 
 def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Executor | None]) -> Outcome | None:
-    """What has come of looking for an executor; `find` returns one that is at the destination now."""
+    """What has ended the search for an executor; `find` returns one that is at the destination now.
+
+    A move that an earlier agent had begun is not refused: copies may be at its destination.
+    """
     refused = None if action.saved_progress else refusal(fleet, action.request)
     if refused is not None:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
+    if already_there.needs_nothing(fleet, action):
+        return Outcome(Happening.IS_THERE, already_there.in_words(fleet, action))
     found = _executor_of_earlier_agent(fleet, action) or find()
     if found is not None:
-        message = f"executor {found.id} at {found.location} warms up"
+        message = f"the state of its tasks is brought to executor {found.id} at {found.location}"
         return Outcome(Happening.EXECUTOR_FOUND, message, destination=found.id)
     expiry_ms = action.request.request_expiry_ms
     wait = view.timeouts.reserve_ms if expiry_ms is None else expiry_ms
@@ -81,7 +87,7 @@ def begin_warming_up(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
 
 def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
-    """What has come of warming up at the destination."""
+    """What has ended the warm-up at the destination; None while it goes on."""
     id, destination = action.request.processor_id, fleet.executors.get(action.destination)
     untouched = "the source was not touched"
     if destination is None:
@@ -95,34 +101,37 @@ def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
             return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, message)
         message = f"the source was lost: the tasks run on executor {destination.id} now"
         return Outcome(Happening.SOURCE_LOST, message)
-    cold = awaited_tasks(fleet, action, id, destination, view)
-    if not cold:
+    awaited = awaited_tasks(fleet, action, id, destination, view.now_ms)
+    if not awaited:
         message = f"the tasks run on executor {destination.id} at {destination.location} now"
         return Outcome(Happening.WARM, message)
-    return why_not_warm(fleet, action, id, destination, cold, view, consequence=untouched)
+    return why_not_warm(fleet, action, id, destination, awaited, view, consequence=untouched)
 
 
-def awaited_tasks(fleet: Fleet, action: Action, id: str, destination: Executor, view: View) -> list[str]:
+def awaited_tasks(fleet: Fleet, action: Action, id: str, destination: Executor, now_ms: int) -> list[str]:
     """The tasks whose copy is waited for at the destination: first until it is caught up, later until it is warm."""
-    may_lag = view.now_ms >= action.since_ms + CATCH_UP_MS
+    may_lag = now_ms >= action.since_ms + CATCH_UP_MS
     return tasks_behind(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
 
 
 def why_not_warm(
-    fleet: Fleet, action: Action, id: str, destination: Executor, cold: list[str], view: View, consequence: str
+    fleet: Fleet, action: Action, id: str, destination: Executor, awaited: list[str], view: View, consequence: str
 ) -> Outcome | None:
-    """Why the cold copies of processor `id` are no longer waited for, with the consequence; None while they are."""
+    """Why the copies of the `awaited` tasks of processor `id` are waited for no longer; None while they are.
+
+    `consequence` is added to the operator's message.
+    """
     here, waited_ms = _executors_at(fleet, destination), view.now_ms - action.since_ms
     for name, query, partition in tasks_of(fleet, id):
-        trouble = trouble_at(fleet, query, partition, here, TROUBLE_MS) if name in cold else ""
+        trouble = trouble_at(fleet, query, partition, here, TROUBLE_MS) if name in awaited else ""
         if trouble and waited_ms >= TROUBLE_MS:  # before that it may be the trouble of an earlier request
             message = f"no copy of {name} can be made at {destination.location} ({trouble}): {consequence}"
             return Outcome(Happening.CAN_NOT_WARM_UP, message)
     if waited_ms >= view.timeouts.warm_up_ms:
         wait_ms = _warm_up_limit_ms(fleet, id, destination, view.timeouts)
         if waited_ms >= wait_ms:
-            message = f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}: {consequence}"
-            return Outcome(Happening.EXPIRED, message)
+            message = f"{len(awaited)} copies are not warm after {wait_ms} ms, for example that of {awaited[0]}"
+            return Outcome(Happening.EXPIRED, f"{message}: {consequence}")
     return None
 
 
@@ -133,15 +142,16 @@ def _warm_up_limit_ms(fleet: Fleet, id: str, destination: Executor, timeouts: Re
     )
 
 
-def progress(fleet: Fleet, action: Action) -> str:
-    """The phase of a move, and how many tasks are warm, in words."""
+def progress(fleet: Fleet, action: Action, now_ms: int) -> str:
+    """The phase of a move, and how many tasks' copies are no longer waited for, in words."""
     destination = fleet.executors.get(action.destination)
     if action.phase is not Phase.WARMING_UP or destination is None:
         return action.phase.label
     id = fleet.base_of(action.request.processor_id)
     all_of_them = len(list(tasks_of(fleet, id)))
-    cold = len(tasks_behind(fleet, id, destination))
-    return f"{action.phase.label}: {all_of_them - cold} of {all_of_them} tasks' state is on executor {destination.id}"
+    awaited = len(awaited_tasks(fleet, action, id, destination, now_ms))
+    count = f"{all_of_them - awaited} of {all_of_them}"
+    return f"{action.phase.label}: {count} tasks' state is on executor {destination.id}"
 
 
 def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
@@ -158,7 +168,7 @@ def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
 
 def _switched(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
-    """What has come of the switch."""
+    """What has ended the switch; None while its batches are waited for."""
     id = action.request.processor_id
     processor = fleet.processors[id]
     if processor.executor != action.destination:
@@ -184,7 +194,7 @@ def _switched(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 def _go_back(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """SWITCHING has failed: a job model has the processor at the source, if the source lives."""
-    fleet = without_marks(fleet, action)
+    fleet = without_ongoing(fleet, action)
     if outcome.happening is Happening.NOT_POSSIBLE_ANY_MORE:
         return Change(fleet, action)
     if action.source not in fleet.executors:
@@ -193,7 +203,7 @@ def _go_back(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     return Change(fleet, action, warnings=tuple(warnings), note=f"it is back on executor {action.source}")
 
 
-def tasks_behind(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) -> list[str]:
+def tasks_behind(fleet: Fleet, id: str, destination: Executor, most_lag: int) -> list[str]:
     """The processor's tasks without a copy at the destination that lags at most `most_lag` versions; natural order.
 
     There is none where the processor is at that location already: the executors of one host share files.
@@ -201,12 +211,12 @@ def tasks_behind(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0
     if destination.location == fleet.processors[id].location:
         return []
     here = _executors_at(fleet, destination)
-    cold = [
+    behind = [
         name
         for name, query, partition in tasks_of(fleet, id)
         if fleet.queries[query].has_rocksdb and not is_copied_to(fleet, query, partition, here, most_lag)
     ]
-    return sorted(cold, key=natural_order)
+    return sorted(behind, key=natural_order)
 
 
 def _executors_at(fleet: Fleet, destination: Executor) -> list[str]:
@@ -252,7 +262,7 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     if vacated is not None and vacated.id not in fleet.executor_of.values():
         spare = spares[0].id if spares else unused_id(fleet)
         fleet = fleet.with_processor(Processor(spare, vacated.location, vacated.id, is_spare=True))
-    return replanned_after_rebind(fleet.without_overrides_of_lost_processors())
+    return replanned_in_place(fleet.without_overrides_of_lost_processors())
 
 
 def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
@@ -306,10 +316,10 @@ def _how_it_opened(fleet: Fleet, action: Action) -> str:
         (fleet.queries[query].checkpoint.rstrip("/"), partition, action.destination)
         for _, query, partition in tasks_of(fleet, action.request.processor_id)
     ]
-    fetched = [fleet.ongoing.openings[key] for key in keys if key in fleet.ongoing.openings]
+    fetched = [fleet.ongoing.fetched_to_open[key] for key in keys if key in fleet.ongoing.fetched_to_open]
     if not fetched:
         return ""
-    local = f"{fetched.count(0)} of {len(fetched)} tasks opened what was there"
+    local = f"{fetched.count(0)} of {len(fetched)} tasks opened files that were on the host already"
     return f"; {local}, {sum(fetched)} bytes were fetched" if any(fetched) else f"; {local}"
 
 
@@ -338,6 +348,6 @@ def _began_under_the_plan(fleet: Fleet, action: Action, query: str) -> bool:
     return last.ran_at_ms - last.batch_ms > action.since_ms + 2 * fleet.timing.barrier_timeout_ms
 
 
-RESERVING: Final = PhaseHandler(_reserved, enter=keep_source)
+RESERVING: Final = PhaseHandler(_reserved, enter=begin_reserving)
 WARMING_UP: Final = PhaseHandler(_warmed_up, enter=begin_warming_up)
 SWITCHING: Final = PhaseHandler(_switched, enter=_switch, fail=_go_back)

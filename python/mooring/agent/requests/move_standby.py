@@ -22,15 +22,16 @@ from mooring.agent.planning.copies import (
 )
 from mooring.agent.planning.next_job_model import with_copies_renewed
 from mooring.agent.requests.action import Action
+from mooring.agent.requests.already_there import needs_nothing
 from mooring.agent.requests.move import (
     CATCH_UP_MS,
     awaited_tasks,
+    begin_reserving,
     begin_warming_up,
-    keep_source,
     reserved,
     why_not_warm,
 )
-from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, without_marks
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, without_ongoing
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.requests.validation import refusal, replicas_by_location
 from mooring.agent.state.fleet import Executor, Fleet
@@ -50,9 +51,10 @@ def beginning(fleet: Fleet, action: Action) -> Outcome:
     moves_already = action.saved_progress is not None and bool(
         action.saved_progress.destination
     )  # an earlier agent had begun the move
-    if not moves_already and (destination == LAST_SEEN or locations.keys() == {destination}):
+    is_here = locations.keys() == {destination} and not needs_nothing(fleet, action)
+    if not moves_already and (destination == LAST_SEEN or is_here):
         where = ", ".join(sorted(locations, key=natural_order)) or "nowhere"
-        return Outcome(Happening.TURN_TO_RESTART_COPIES, f"standby {standby} at {where} is let go of and made again")
+        return Outcome(Happening.TURN_TO_RESTART_COPIES, f"standby {standby} at {where} is closed and made again")
     return Outcome(Happening.TURN_TO_MOVE, f"looking for an executor for {destination}")
 
 
@@ -70,10 +72,10 @@ def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
     if refused is not None:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
     processor = fleet.base_of(standby)
-    cold = awaited_tasks(fleet, action, processor, destination, view)
-    if not cold:
+    awaited = awaited_tasks(fleet, action, processor, destination, view.now_ms)
+    if not awaited:
         return Outcome(Happening.COPIES_WARM, f"standby {standby} is at {destination.location} now")
-    return why_not_warm(fleet, action, processor, destination, cold, view, consequence="no copy has moved")
+    return why_not_warm(fleet, action, processor, destination, awaited, view, consequence="no copy has moved")
 
 
 def _close_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
@@ -99,13 +101,13 @@ def _renew_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     if destination is not None:
         pinned[standby] = destination.location
     overrides = replace(fleet.overrides, pinned_standbys=pinned)
-    fleet, warnings = with_copies_renewed(replace(without_marks(fleet, action), overrides=overrides))
+    fleet, warnings = with_copies_renewed(replace(without_ongoing(fleet, action), overrides=overrides))
     return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
 
 
 def _unpin(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """RENEWING_COPIES has failed: later job models no longer have the standby at the destination of a move."""
-    fleet = without_marks(fleet, action)
+    fleet = without_ongoing(fleet, action)
     if action.destination:
         standby = action.request.processor_id
         pinned = {id: location for id, location in fleet.overrides.pinned_standbys.items() if id != standby}
@@ -132,7 +134,7 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
         )
         return Outcome(Happening.DESTINATION_LOST, message)
     if elsewhere:
-        count = f"{len(elsewhere)} of {len(held)} copies can not be at {location}, as that of {elsewhere[0]}"
+        count = f"{len(elsewhere)} of {len(held)} copies can not be at {location}, for example that of {elsewhere[0]}"
         return Outcome(Happening.NO_JOB_MODEL, f"{count}: another one, or its zone, is in the way")
     may_lag = view.now_ms >= action.since_ms + CATCH_UP_MS
     cold = _cold_copies(fleet, held, MOST_LAG_VERSIONS if may_lag else 0)
@@ -141,7 +143,7 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
         return Outcome(Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}")
     holders = [(name, fleet.processors[id].executor) for name, id in held.items()]
     if view.now_ms >= action.since_ms + view.timeouts.warm_up_ms + transfer_allowance_ms(fleet, holders):
-        message = f"{len(cold)} of {len(held)} copies are not warm, as that of {cold[0]}"
+        message = f"{len(cold)} of {len(held)} copies are not warm, for example that of {cold[0]}"
         return Outcome(Happening.EXPIRED, message)
     return None
 
@@ -182,7 +184,7 @@ def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor
     return None if chosen is None else fleet.executors[able[chosen]]
 
 
-RESERVING: Final = PhaseHandler(_reserved, enter=keep_source)
+RESERVING: Final = PhaseHandler(_reserved, enter=begin_reserving)
 WARMING_UP: Final = PhaseHandler(_warmed_up, enter=begin_warming_up)
 CLOSING_COPIES: Final = PhaseHandler(_copies_closed, enter=_close_copies)
 RENEWING_COPIES: Final = PhaseHandler(_copies_renewed, enter=_renew_copies, fail=_unpin)

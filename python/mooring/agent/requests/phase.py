@@ -69,17 +69,18 @@ class Change:
     note: str = ""
 
 
-def without_marks(fleet: Fleet, action: Action) -> Fleet:
-    """The fleet without the marks of the request: the processor is not moving, its standby's copies are not closed."""
+def without_ongoing(fleet: Fleet, action: Action) -> Fleet:
+    """The fleet without what the request changes for a while: its processor's move, and closed copies."""
     id, ongoing = action.request.processor_id, fleet.ongoing
     moves = {other: move for other, move in ongoing.moves.items() if other != id}
-    openings = ongoing.openings if moves else {}
+    fetched_to_open = ongoing.fetched_to_open if moves else {}
     closed_standbys = ongoing.closed_standbys - {id}
-    return replace(fleet, ongoing=replace(ongoing, moves=moves, openings=openings, closed_standbys=closed_standbys))
+    ongoing = replace(ongoing, moves=moves, fetched_to_open=fetched_to_open, closed_standbys=closed_standbys)
+    return replace(fleet, ongoing=ongoing)
 
 
-def _without_marks(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    return Change(without_marks(fleet, action), action)
+def _without_ongoing(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    return Change(without_ongoing(fleet, action), action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +95,4 @@ class PhaseHandler:
 
     outcome: Callable[[RequestQueue, Fleet, Action, View], Outcome | None]
     enter: Callable[[Fleet, Action, Outcome], Change]
-    fail: Callable[[Fleet, Action, Outcome], Change] = _without_marks
+    fail: Callable[[Fleet, Action, Outcome], Change] = _without_ongoing

@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from mooring.agent.requests.action import Action
+from mooring.agent.requests.already_there import noted_at_success
 from mooring.agent.requests.orders import Answer, RemoveMessages
 from mooring.model.orders import LogLine, Order
 from mooring.placement import ContainerPlacementRequestMessage, ContainerPlacementResponseMessage, StatusCode
@@ -17,10 +18,10 @@ from mooring.records.operator_overrides import FinalAnswer, SavedProgress
 REMEMBERED_REQUESTS = 20_000
 """How many uuids the agent remembers, so that it acts on each once."""
 
-SHOWN_ACTIONS: Final = 20
+SHOWN_ANSWERS: Final = 20
 """How many answers to finished requests the status shows."""
 
-Answers = tuple[ContainerPlacementResponseMessage, ...]
+Responses = tuple[ContainerPlacementResponseMessage, ...]
 """The newest last."""
 
 
@@ -33,15 +34,17 @@ class RequestQueue:
 
     `saved_progress` is the progress that an earlier agent recorded, by uuid of the request; an action has its own.
     `answered_requests` are the final answers of requests that are still in the store, by uuid: the answer may not have
-    been written yet. `read_ms` is when the last reading of the store began.
+    been written yet. `ended_restarts` are the requests whose restarts are over, and which the JVM still keeps.
+    `read_ms` is when the last reading of the store began.
     """
 
     actions: tuple[Action, ...] = ()
     seen: Mapping[UUID, None] = field(default_factory=dict)
     saved_progress: Mapping[str, SavedProgress] = field(default_factory=dict)
-    history: Answers = ()
+    history: Responses = ()
     failed: int = 0
     answered_requests: Mapping[str, FinalAnswer] = field(default_factory=dict)
+    ended_restarts: frozenset[str] = frozenset()
     read_ms: int = 0
 
     def waits_for_reading(self, as_of_ms: int) -> bool:
@@ -77,12 +80,12 @@ class RequestQueue:
 
     def with_answer(self, response: ContainerPlacementResponseMessage) -> RequestQueue:
         """The queue with one more final answer in its history."""
-        return replace(self, history=(*self.history, response)[-SHOWN_ACTIONS:])
+        return replace(self, history=(*self.history, response)[-SHOWN_ANSWERS:])
 
     def finished(self, action: Action, message: str, now_ms: int) -> tuple[RequestQueue, list[Order]]:
         """The queue without an action that is over, and the orders that answer and remove its request.
 
-        The answer is written into the log too.
+        The answer is written into the log too. Waiting requests that repeat a request that succeeded note its uuid.
         """
         request, status = action.request, action.phase.status
         response = request.answered(status, message, now_ms)
@@ -91,6 +94,8 @@ class RequestQueue:
             is_warning=status is not StatusCode.SUCCEEDED,
         )
         remaining = tuple(a for a in self.actions if a.request.uuid != request.uuid)
+        if status is StatusCode.SUCCEEDED:
+            remaining = tuple(noted_at_success(a, request) for a in remaining)
         final_answer = FinalAnswer(status.value, response.response_message)
         queue = replace(
             self.with_answer(response),

@@ -13,6 +13,7 @@ from typing import Final
 
 from mooring.agent.planning.copies import all_copies, is_warm_at, transfer_allowance_ms, trouble_at
 from mooring.agent.requests.action import Action
+from mooring.agent.requests.already_there import needs_nothing
 from mooring.agent.requests.move import TROUBLE_MS, tasks_of
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
 from mooring.agent.requests.queue import RequestQueue
@@ -37,10 +38,12 @@ RESTART_MARGIN_MS: Final = 3_000
 def is_to_restart(fleet: Fleet, action: Action) -> bool:
     """Whether the request is done by a restart.
 
-    It is when the destination is the processor's place. Without host affinity it always is: no tasks could move.
+    It is when the destination is the processor's location, unless the processor has come there since the request was
+    made. Without host affinity it always is: no tasks could move.
     """
     here = fleet.processors[action.request.processor_id].location
-    return not fleet.settings.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
+    is_here = action.request.destination_host in (LAST_SEEN, here) and not needs_nothing(fleet, action)
+    return is_here or not fleet.settings.has_host_affinity
 
 
 def progress_to_resume(action: Action) -> SavedProgress | None:
@@ -205,11 +208,14 @@ AWAITING_COPIES: Final = PhaseHandler(_copies_awaited, enter=_await_copies)
 RESTARTING: Final = PhaseHandler(_restarted, enter=_begin_restart)
 
 
-def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> Fleet:
-    """The fleet without the restarts of requests that are over; `over` is the one that has just ended.
+def without_ended_restarts(
+    queue: RequestQueue, fleet: Fleet, before: Action, over: Action
+) -> tuple[RequestQueue, Fleet]:
+    """The fleet without the restarts of requests that are over; the queue notes them, for the JVM to forget them.
 
-    An executor that did not end works on. Where the executor's successor came first, the executor still has to end:
-    its restart stays until Spark has ended the executor or the JVM has given up.
+    `over` is the action that has just ended, and `before` the same one in its last phase. An executor that did not end
+    works on. Where the executor's successor came first, the executor still has to end: its restart stays until Spark
+    has ended the executor or the JVM has given up, and another request is over.
     """
     under_way = {str(action.request.uuid) for action in queue.actions}
     failed = str(over.request.uuid) if over.phase is Phase.FAILED else None
@@ -217,9 +223,12 @@ def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> F
     def is_to_end(request: str, executor: str) -> bool:
         return request in under_way or (executor in fleet.executors and request != failed)
 
-    ongoing = fleet.ongoing.restarts.items()
-    restarts = {request: executor for request, executor in ongoing if is_to_end(request, executor)}
-    return replace(fleet, ongoing=replace(fleet.ongoing, restarts=restarts))
+    ongoing = fleet.ongoing.restarts
+    restarts = {request: executor for request, executor in ongoing.items() if is_to_end(request, executor)}
+    # The request itself may not be among `ongoing`: the JVM has given up, or its event has not come yet.
+    begun = {*ongoing, *([str(over.request.uuid)] if before.phase is Phase.RESTARTING else [])}
+    queue = replace(queue, ended_restarts=queue.ended_restarts | begun - restarts.keys())
+    return queue, replace(fleet, ongoing=replace(fleet.ongoing, restarts=restarts))
 
 
 def waited_for(queue: RequestQueue) -> frozenset[str]:

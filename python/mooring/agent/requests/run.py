@@ -12,7 +12,7 @@ from typing import Final
 from mooring.agent.requests import drain_host, move, move_standby, restart, toggle_standby, waiting
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.conflicts import Conflicts
-from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, without_marks
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, without_ongoing
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
@@ -141,14 +141,14 @@ def _advance(
     except InvalidGroupingError as refused:
         # A job model that breaks a promise is not accepted: the present one stays until the next regrouping.
         action = action if action.phase is Phase.FAILED else action.after(Happening.NO_JOB_MODEL, now_ms)
-        change, message = Change(without_marks(fleet, action), action), f"no plan for it: {refused}"
+        change, message = Change(without_ongoing(fleet, action), action), f"no plan for it: {refused}"
     message = f"{message}: {change.note}" if change.note else message
     warnings = [LogLine(text) for text in change.warnings]
     action, fleet = change.action, change.fleet
     if action.phase in _OVER:
         begin = [action.in_progress(now_ms)] if before.phase is Phase.WAITING else []
         queue, answers = queue.finished(action, message, now_ms)
-        fleet = restart.without_ended_restarts(fleet, queue, action)
+        queue, fleet = restart.without_ended_restarts(queue, fleet, before, action)
         return queue, fleet, [*begin, *answers, *warnings]
     answers = [] if action.phase.status is before.phase.status else [action.answered(message, now_ms)]
     line = LogLine(f"request {action.request.uuid} ({action.in_words}): {message}", is_warning=False)
@@ -164,4 +164,4 @@ def _change(fleet: Fleet, before: Action, action: Action, outcome: Outcome) -> C
         return _handler(fleet, action, action.phase).enter(fleet, action, outcome)
     if action.phase is Phase.FAILED and before.phase is not Phase.WAITING:
         return _handler(fleet, action, before.phase).fail(fleet, action, outcome)
-    return Change(without_marks(fleet, action), action)
+    return Change(without_ongoing(fleet, action), action)

@@ -56,8 +56,9 @@ def _started(id: str, fleet: Fleet, copies: Copies) -> Outcome | None:
     if lacks:
         return Outcome(
             Happening.NO_JOB_MODEL,
-            f"{len(lacks)} of {wanted} copies have no place, as that of {lacks[0].task_name}: {lacks[0].reason}; the"
-            f" standbys of processor {id} are no longer stopped, and what is missing comes when there is a place",
+            f"{len(lacks)} of {wanted} copies have no place, for example that of {lacks[0].task_name}:"
+            f" {lacks[0].reason}; the standbys of processor {id} are no longer stopped,"
+            " and what is missing comes when there is a place",
         )
     if held < wanted and fleet.queries:  # some were lost meanwhile: the next job model has new ones
         return None

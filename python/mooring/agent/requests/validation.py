@@ -144,7 +144,7 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
     if destination in copies:
         return (
             f"the standby of {copies[destination][0]} is at {destination}: no two copies of a task at one location;"
-            f" {STANDBY} takes over where copies are"
+            f" give --destination-host {STANDBY} to move it to a host with copies"
         )
     return None
 

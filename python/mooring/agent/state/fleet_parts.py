@@ -96,20 +96,22 @@ class ProcessorMove:
 class OngoingRequests:
     """What the requests that are under way change for a while.
 
-    `moves` maps a processor to its move. While there are moves, `openings` maps checkpoint, partition and executor to
-    the bytes of state that stores at a destination have fetched. `closed_standbys` are in the job
-    model, and no executor has them for a while. `restarts` maps a request to the executor that the JVM ends for it.
+    `moves` maps a processor to its move. While there are moves, `fetched_to_open` maps checkpoint, partition and
+    executor to the bytes of state that stores at a destination have fetched when they were opened. `closed_standbys`
+    are in the job model, and no executor has them for a while. `restarts` maps a request to the executor
+    that the JVM ends for it.
     """
 
     moves: Mapping[str, ProcessorMove] = field(default_factory=dict)
-    openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
+    fetched_to_open: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
     closed_standbys: frozenset[str] = frozenset()
     restarts: Mapping[str, str] = field(default_factory=dict)
 
     def with_fetched(self, checkpoint: str, partition: int, executor: str, fetched_bytes: int) -> OngoingRequests:
         """With so many bytes more that an executor has fetched to open the stores of a partition."""
         key = (checkpoint, partition, executor)
-        return replace(self, openings={**self.openings, key: self.openings.get(key, 0) + fetched_bytes})
+        fetched = self.fetched_to_open.get(key, 0) + fetched_bytes
+        return replace(self, fetched_to_open={**self.fetched_to_open, key: fetched})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.agent.planning.moves_in_steps import IDLE_MS
-from mooring.agent.requests.move import CATCH_UP_MS
+from mooring.agent.requests.move import CATCH_UP_MS, progress
 from mooring.agent.requests.phase import RequestTimeouts
 from mooring.model import events
 from mooring.placement import STANDBY
@@ -43,6 +43,16 @@ def test_a_move_warms_up_then_switches_then_is_done_when_a_batch_has_run_there(q
     assert queues.changes(asked) == DONE and f"executor {there} at {host}" in queues.message(asked)
     assert tasks_of(queues, "0") == tasks, "no task leaves its processor"
     assert not queues.story.state.fleet.ongoing.moves and asked.uuid not in queues.requests
+
+
+def test_the_progress_counts_the_tasks_for_which_the_switch_does_not_wait(queues: Queues) -> None:
+    queues.places("0", free_host(queues))
+    queues.is_read()
+    queues.warms_up(behind=1)
+    (action,) = queues.story.state.queue.actions
+    fleet, tasks = queues.story.state.fleet, len(tasks_of(queues, "0"))
+    shown = [progress(fleet, action, action.since_ms + wait_ms) for wait_ms in (CATCH_UP_MS - 1, CATCH_UP_MS)]
+    assert f"0 of {tasks} tasks' state is on" in shown[0] and f"{tasks} of {tasks} tasks' state is on" in shown[1]
 
 
 def test_a_move_is_not_undone_by_the_next_plans(queues: Queues) -> None:
@@ -155,7 +165,7 @@ def test_copies_that_do_not_come_are_a_failure_and_the_source_is_not_touched(que
     asked = queues.places("0", free_host(queues))
     queues.is_read()
     queues.after(REQUEST_TIMEOUTS.warm_up_ms)
-    assert queues.changes(asked) == FAILED and "copies were not there" in queues.message(asked)
+    assert queues.changes(asked) == FAILED and "copies are not warm" in queues.message(asked)
     assert where(queues, "0") == {"1"}
 
 
@@ -210,8 +220,9 @@ def test_the_last_word_says_what_was_fetched_at_the_destination() -> None:
     opens(second, 77)
     queues.runs_a_batch()
     assert queues.changes(asked) == DONE
-    assert queues.message(asked).endswith("; 1 of 2 tasks opened what was there, 77 bytes were fetched")
-    assert not queues.story.state.fleet.ongoing.openings
+    words = "; 1 of 2 tasks opened files that were on the host already, 77 bytes were fetched"
+    assert queues.message(asked).endswith(words)
+    assert not queues.story.state.fleet.ongoing.fetched_to_open
 
 
 def test_a_batch_before_the_move_says_nothing_of_it() -> None:

@@ -148,7 +148,11 @@ def test_standby_takes_over_where_the_copies_are_and_the_old_place_holds_them() 
         (1, "..", "nearest: "),
         (1, "no host", "expected a host, ANY_HOST or LAST_SEEN; nearest: "),
         (1, "Standby", "has no standby: spark.mooring.standby.replication.factor is 1"),
-        (2, "b", "no two copies of a task at one location; STANDBY takes over where copies are"),
+        (
+            2,
+            "b",
+            "no two copies of a task at one location; give --destination-host STANDBY to move it to a host with copies",
+        ),
     ],
 )
 def test_a_destination_that_can_not_be_is_a_bad_request(factor: int, destination: str, words: str) -> None:

@@ -195,7 +195,7 @@ def test_a_destination_that_dies_or_never_catches_up_is_a_failure_and_the_copies
     for _ in range(2):
         queues.warms_up(behind=5)
         queues.after(REQUEST_TIMEOUTS.warm_up_ms // 2 + 100)
-    assert queues.changes(late) == FAILED and "were not there after" in queues.message(late)
+    assert queues.changes(late) == FAILED and "are not warm after" in queues.message(late)
     assert not queues.story.state.fleet.ongoing.moves and not queues.story.state.fleet.overrides.pinned_standbys
 
 

@@ -39,6 +39,7 @@ class LivingBridge(Bridge):
         self.is_over = threading.Event()
         self.polls = 0
         self.restarted: list[str] = []
+        self.forgotten: list[str] = []
 
     def announce(self, version: int) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -46,6 +47,9 @@ class LivingBridge(Bridge):
 
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         self.restarted.append(executor)
+
+    def forget_restart(self, request: str) -> None:
+        self.forgotten.append(request)
 
     def poll_events(self, timeout_ms: int) -> list[events.Event]:
         self.polls += 1

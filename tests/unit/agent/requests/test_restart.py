@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mooring.model import events
-from mooring.model.orders import RestartExecutor
+from mooring.model.orders import ForgetRestart, RestartExecutor
 from mooring.placement import LAST_SEEN
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.moving import (
     DONE,
     FAILED,
     FOUR,
+    free_host,
     restarts,
     two_on_one_executor,
     where,
@@ -31,6 +32,41 @@ def test_a_restart_ends_the_executor_and_is_done_when_another_has_its_place(queu
     queues.after()
     assert queues.changes(asked) == DONE and "executor 7 at a" in queues.message(asked)
     assert restarts(queues) == ["1"]
+
+
+def forgotten(queues: Queues) -> list[str]:
+    return [order.request for order in queues.story.orders if isinstance(order, ForgetRestart)]
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_the_jvm_forgets_a_restart_when_the_request_is_out_of_the_store(queues: Queues, is_given_up: bool) -> None:
+    asked = queues.places("0", LAST_SEEN)
+    queues.is_read()
+    queues.story.take(events.ExecutorRestarting(queues.story.now_ms, str(asked.uuid), "1"))
+    if is_given_up:
+        queues.story.take(events.RestartGivenUp(queues.story.now_ms, str(asked.uuid), "1"))
+    else:
+        queues.story.dies("1")
+        queues.story.joins("7@a")
+    queues.after()
+    assert queues.changes(asked) == (FAILED if is_given_up else DONE)
+    queues.requests[asked.uuid] = asked  # the answer is not written yet
+    queues.is_read()
+    assert not forgotten(queues), "a later agent may have to learn that the executor was ended"
+    queues.requests.clear()
+    for _ in range(2):
+        queues.is_read()
+    assert forgotten(queues) == [str(asked.uuid)]
+
+
+def test_a_new_agent_has_the_jvm_forget_what_an_agent_before_it_has_ended(queues: Queues) -> None:
+    queues.story.take(events.ExecutorRestarting(queues.story.now_ms, "of a request long ago", "gone"))
+    queues.places("0", free_host(queues))
+    queues.is_read()
+    queues.warms_up()
+    queues.runs_a_batch()
+    queues.is_read()
+    assert forgotten(queues) == ["of a request long ago"]
 
 
 def test_an_executor_that_does_not_end_is_a_failure_and_runs_on(queues: Queues) -> None:

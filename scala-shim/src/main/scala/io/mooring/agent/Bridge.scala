@@ -60,13 +60,13 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   def reportsWritten(): Unit = stateReports.written()
 
   private val queued = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
-  private val restarts = ConcurrentHashMap.newKeySet[String]() // ids of requests to restart an executor
+  private val restarts = ConcurrentHashMap.newKeySet[String]() // ids of requests to restart an executor that are not over
   private val givenUp = ConcurrentHashMap.newKeySet[String]() // ids of restart requests whose executor could not be ended
   private val lastCall = new AtomicLong(System.nanoTime())
   private val callsUnderWay = new AtomicInteger // calls of this agent that may wait: for an event, a lock or storage
   @volatile private var lastPlan = ""
   @volatile private var announced = -1L // the newest version of the job model
-  @volatile private var greeted = false // whether this agent has called `hello`, and no event was dropped after that
+  @volatile private var isAgentInStep = false // whether this agent has called `hello`, and no event was dropped after that
   // Events that are still true, for agents that start later. The key names the subject of the event: an executor, a query, a batch, ...
   private val lasting = new ConcurrentHashMap[String, Event]()
 
@@ -75,7 +75,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     val stamped = event + ("at" -> System.currentTimeMillis())
     about.foreach(lasting.put(_, stamped))
     // Without an agent nothing is queued: the next one starts with `hello`.
-    if (greeted && !queued.offer(stamped)) greeted = false
+    if (isAgentInStep && !queued.offer(stamped)) isAgentInStep = false
   }
 
   /** Sets a field of an event that is still true, for later agents. The present agent learns the change from another event. */
@@ -87,7 +87,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** A new agent begins. Returns all events that are still true, as a JSON array. Empties the queue of events. */
   def hello(): String = {
     noteHeartbeat()
-    greeted = true
+    isAgentInStep = true
     queued.clear()
     operations.tellNewAgent()
     stateReports.requeueTaken() // the earlier agent may have ended before it had written them
@@ -103,7 +103,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
    * were dropped.
    */
   def pollEvents(timeoutMs: Long): String = {
-    if (!greeted) throw new IllegalStateException("events were dropped, or hello was not called: this agent has to end")
+    if (!isAgentInStep) throw new IllegalStateException("events were dropped, or hello was not called: this agent has to end")
     serving {
       val events = Option(queued.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
       val rest = new java.util.ArrayList[Event]()
@@ -141,10 +141,18 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
       tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
       operations.restart(executor, waitMs, () => {
         over(s"restart $request") // so that a later agent does not wait for the executor's end
-        givenUp.add(request)
+        if (restarts.contains(request)) givenUp.add(request)
         tellGivenUp(request, executor)
       })
     } else if (givenUp.contains(request)) tellGivenUp(request, executor)
+
+  /** A request to restart an executor is over, and its answer is in the store. Later agents do not hear of it. */
+  def forgetRestart(request: String): Unit = {
+    over(s"restart $request")
+    restarts.remove(request)
+    givenUp.remove(request)
+    ()
+  }
 
   private def tellGivenUp(request: String, executor: String): Unit =
     tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))
@@ -207,10 +215,10 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     Metrics.setAgents(Json.read(json).properties().asScala.map(entry => entry.getKey -> entry.getValue.asDouble()).toMap)
 
   /** Whether the present agent has called `hello`, and no event was dropped after that. */
-  def isGreeted: Boolean = greeted
+  def isGreeted: Boolean = isAgentInStep
 
   private[agent] def agentLaunched(): Unit = {
-    greeted = false
+    isAgentInStep = false
     noteHeartbeat()
   }
 

@@ -30,8 +30,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.{ClosableFiles, Offl
  *  - A driver that has lost its leadership writes no entry of a log (`LeaderOnlyWrites`).
  *
  * Spark makes one object for each log and each state store. Threads: the stream's thread for logs; tasks and Spark's maintenance for
- * state stores; the thread of a tool. Depends on `CheckpointFileManager` of Spark 4.0 to 4.3. Without it, checkpoints are as in stock Spark, and
- * hosts keep no changelogs and archives.
+ * state stores; the thread of a tool. Depends on `CheckpointFileManager` of Spark 4.0 to 4.3. Without it, checkpoints are as in stock
+ * Spark, and hosts keep no changelogs and archives.
  */
 class CheckpointFiles(path: Path, conf: Configuration) extends ClosableFiles {
   protected val stock: CheckpointFileManager = new StartupReadCache(CheckpointFileManager.create(path, CheckpointFiles.stockConf(conf)))

@@ -18,8 +18,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, Strea
  *  - It hides skipped batches. When Spark's offline repartition skips a batch that was begun and not committed, it writes a commit without
  *    state. If the repartition fails later, its next run would look for state in that commit.
  *
- * Called by the tool's thread. Depends on the form of commit log entries in Spark 4.2, and on `OfflineTools`. Without it, a tool fails on
- * a checkpoint of another format than its session's, and the repartition can not be repeated after a failure.
+ * Called by the tool's thread. Depends on the form of commit log entries in Spark 4.0 to 4.3, and on `OfflineTools`. Without it, a tool
+ * fails on a checkpoint of another format than its session's, and the repartition can not be repeated after a failure.
  */
 private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) {
   /**

@@ -11,7 +11,7 @@ import org.apache.spark.shims.Signals
  * Distinguishes faults from failures that an ordinary end causes: the application stops, the JVM shuts down, a task is killed, a job is
  * cancelled. Such a failure needs no action of an operator, so it is not warned of.
  *
- * Called by any thread. Depends on `Signals`, and on the condition name `SPARK_JOB_CANCELLED` of Spark 4.2.
+ * Called by any thread. Depends on `Signals`, and on the condition name `SPARK_JOB_CANCELLED` of Spark 4.0 to 4.3.
  */
 object OrdinaryEnd {
   private val Cancelled = "SPARK_JOB_CANCELLED"

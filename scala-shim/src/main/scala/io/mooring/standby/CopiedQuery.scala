@@ -7,7 +7,7 @@ import io.mooring.restore.CommittedStores
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, KeyCounts, OpenStores, OperatorFacts, StreamShims}
 
 /**
- * One run of a query that has standbys: its commits, the rounds of its replica query, and the state of its copies.
+ * One run of a query whose tasks have copies: its commits, the rounds of its replica query, and the state of its copies.
  *
  * Threads: Spark's listener threads note commits and reports of executors; the replica query's thread asks for rounds and makes orders;
  * the thread of `Standbys` asks what to tell the agent.

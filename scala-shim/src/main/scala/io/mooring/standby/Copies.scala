@@ -33,7 +33,7 @@ final case class CopyState(partition: Int, version: Long, bytes: Long)
  *
  * Threads: tasks of the replica query leave orders (`order`) and return at once, so they hold a slot only for a moment. Four threads
  * of this object carry the orders out. Tasks that open stores call `taskCame`, and the thread of `VersionWatch` calls `keepOnly`.
- * Without these copies there is no hot standby: a task that moves fetches its state from the checkpoint.
+ * Without these copies there is no hot standby, and no processor moves warm: a task that moves fetches its state from the checkpoint.
  *
  * @param mostOpen       how many copies are kept open; the others are plain files
  * @param throttledForMs how long one new copy is made slowly, while other new copies wait for their turn. Each of these has the same time
@@ -111,6 +111,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     @volatile private var stores = Map.empty[String, StoreCopy]
     private var accessId = -1L // the access with which `stores` were made
     private var lastDone = Option.empty[CopyOrder]
+    private var hasMissedFiles = false // whether the checkpoint lacked a file when the last order was carried out
     private var next = Option.empty[(CopyOrder, CheckpointAccess)]
     private var isBusy = false
     @volatile var state: CopyState = CopyState(partition, -1, 0)
@@ -184,7 +185,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
         else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try fetch(order, access) finally slowTurn.release()
         else putBack(order, access)
       } catch {
-        case _: FileNotFoundException => // maintenance has removed the version: the next order is for a newer one
+        // Maintenance may have removed the version: the next order is for a newer one. When that one fails too, the file may be lost.
+        case _: FileNotFoundException if !hasMissedFiles => hasMissedFiles = true
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => // `stop` ends the threads
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           Log.failed(s"copy-$query-${e.getClass.getName}", e)(
@@ -213,6 +215,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
       accessId = access.id
       val fetched = order.stores.map(wanted => copyOf(wanted, access).fetch(wanted, isHeld(order))).sum
       state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
+      hasMissedFiles = false
       synchronized { lastDone = Some(order) }
       ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)
     }

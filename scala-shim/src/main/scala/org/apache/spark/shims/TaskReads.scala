@@ -20,7 +20,7 @@ import org.apache.spark.util.Utils
  * classes of known packages, and only shuffles of Spark's own rows.
  *
  * Called by the warm-up threads of the executor plugin. Depends on `BlockTransferService.fetchBlockSync`, `MapOutputTrackerWorker` and the
- * format of task binaries in Spark 4.2. Without it the first tasks of a new executor take longer.
+ * format of task binaries in Spark 4.0 to 4.3. Without it the first tasks of a new executor take longer.
  */
 object TaskReads {
   private val LargestShuffleRead = 1024 * 1024L

@@ -16,7 +16,7 @@ import org.apache.spark.util.Utils
  * even a class's initializer.
  *
  * Called by threads of the executor plugin. Depends on the JVM's diagnostic command `vmClassHierarchy`, and on `CodeGenerator`'s
- * cache in Spark 4.2. Without it the first tasks of a new executor take longer.
+ * cache in Spark 4.0 to 4.3. Without it the first tasks of a new executor take longer.
  */
 final case class WarmupProfile(classes: Seq[String], sources: Seq[String]) {
 

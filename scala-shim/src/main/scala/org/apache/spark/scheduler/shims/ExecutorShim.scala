@@ -10,7 +10,7 @@ import org.apache.spark.util.Utils
 
 /**
  * Executors as Spark's scheduler knows them: which ones leave, and how one is removed or restarted. Called by threads of the plugins.
- * Depends on `CoarseGrainedSchedulerBackend` of Spark 4.2. In local mode it does nothing. Without it an executor that is silent is
+ * Depends on `CoarseGrainedSchedulerBackend` of Spark 4.0 to 4.3. In local mode it does nothing. Without it an executor that is silent is
  * removed only after Spark's own timeout.
  */
 object ExecutorShim {

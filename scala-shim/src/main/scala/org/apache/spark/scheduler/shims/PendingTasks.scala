@@ -17,8 +17,8 @@ import org.apache.spark.shims.{Capability, SparkInternals}
  * Threads: a redirection at `AtLoss` is called with the scheduler's lock, one that is `Immediate` without it. Threads of the driver plugin,
  * Spark's listener threads and RPC threads call the other methods, without that lock.
  *
- * Depends on `TaskSetManager.pendingTasks`, `Task.preferredLocs`, `MapOutputTrackerMaster` and `DAGScheduler.stageIdToStage` in Spark 4.2.
- * Without these, tasks of a lost executor wait twice for `spark.locality.wait`: first `.process`, then `.node`.
+ * Depends on `TaskSetManager.pendingTasks`, `Task.preferredLocs`, `MapOutputTrackerMaster` and `DAGScheduler.stageIdToStage` in Spark
+ * 4.0 to 4.3. Without these, tasks of a lost executor wait twice for `spark.locality.wait`: first `.process`, then `.node`.
  */
 object PendingTasks {
   /** When a redirection happens, which decides how it is done. */

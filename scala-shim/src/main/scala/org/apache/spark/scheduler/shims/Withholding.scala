@@ -5,7 +5,7 @@ import org.apache.spark.scheduler.{HealthTracker, TaskSchedulerImpl, TaskSetMana
 
 /**
  * From which living executors Spark withholds tasks. Called by threads of the driver plugin. Depends on `HealthTracker` and
- * `TaskSetExcludelist` in Spark 4.2; without it the plan may place tasks on executors that get none.
+ * `TaskSetExcludelist` in Spark 4.0 to 4.3; without it the plan may place tasks on executors that get none.
  */
 object Withholding {
   val ToBeRemoved = "it is to be removed" // the reason for an executor that has no fault

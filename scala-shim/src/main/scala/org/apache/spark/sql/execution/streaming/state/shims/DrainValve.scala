@@ -20,7 +20,7 @@ import org.apache.spark.util.{Clock, SystemClock, Utils}
  * Ends one running query at the edge of a batch: it stops the intake, lets the query catch up, and flushes the state.
  *
  * The valve is one more source of the query. It has no data, and it is the first source that Spark asks. It acts only where
- * Spark itself decides on the next batch (`MicroBatchExecution.constructNextBatch`, Spark 4.2): on the stream's thread, with
+ * Spark itself decides on the next batch (`MicroBatchExecution.constructNextBatch`, Spark 4.0 to 4.3): on the stream's thread, with
  * the query's progress lock. It never cuts a batch, makes no batch, and asks no source for offsets. Spark asks each source
  * from where its last batch ended, and runs a batch of the answer before it asks again.
  *

@@ -21,7 +21,7 @@ import org.apache.spark.util.CollectionAccumulator
  * `withdraw` is called before its first task.
  *
  * Called by the stream's thread. Depends on `StateStoreWriter.checkpointInfoAccumulator`, and on the names of state files, in
- * Spark 4.2. Without it such a query can not be started again.
+ * Spark 4.0 to 4.3. Without it such a query can not be started again.
  */
 final class EarlierAttempt private (offered: Seq[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]) {
   private val isWithdrawn = new AtomicBoolean

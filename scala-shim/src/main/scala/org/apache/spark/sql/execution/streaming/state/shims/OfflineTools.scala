@@ -16,7 +16,7 @@ import org.apache.spark.sql.internal.SQLConf
  * from the checkpoint, so the setting may be wrong. This object makes the setting right for the thread that runs a tool: that thread
  * sees, in every session, the format of the checkpoint that the tool has opened. Other threads see the settings as they are.
  *
- * Depends on the class names of the tools in Spark 4.2, found on the call stack, and on `SQLConf.settings` and `SQLConf.reader`.
+ * Depends on the class names of the tools in Spark 4.0 to 4.3, found on the call stack, and on `SQLConf.settings` and `SQLConf.reader`.
  * Without it the tools fail, or find no state, where the session's format is not the checkpoint's.
  */
 object OfflineTools {

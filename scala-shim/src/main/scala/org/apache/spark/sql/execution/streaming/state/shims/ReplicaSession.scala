@@ -37,7 +37,7 @@ object CheckpointAccess {
 
 /**
  * The session of all replica queries of the application. Its only listener is that of Spark's streaming tab: the user's listeners
- * are not called for queries that are not the user's. Called by the thread of `Standbys`. Depends on session settings of Spark 4.2;
+ * are not called for queries that are not the user's. Called by the thread of `Standbys`. Depends on session settings of Spark 4.0 to 4.3;
  * without it there are no copies.
  *
  * @param stopMs how long a replica query may take to stop

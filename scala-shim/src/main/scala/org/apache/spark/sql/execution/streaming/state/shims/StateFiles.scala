@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.state.{RocksDBCheckpointMetadata
 
 /**
  * Reads which other files of a RocksDB state store its archives and changelogs name. Called by any thread. Depends on the
- * formats that Spark 4.2 writes: the archive's `metadata` entry, and the changelog's header.
+ * formats that Spark 4.0 to 4.3 writes: the archive's `metadata` entry, and the changelog's header.
  */
 object StateFiles {
   private val Metadata = "metadata"
