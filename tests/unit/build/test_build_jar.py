@@ -220,6 +220,6 @@ def test_a_spark_that_pip_can_not_fetch_is_told_with_pips_reason(tmp_path, monke
     monkeypatch.setattr(lines, "own_jars", lambda: None)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    with pytest.raises(build_jar.CannotBuild, match=r"(?s)pip download pyspark==4\.2\.0.*No matching distribution"):
+    with pytest.raises(build_jar.CannotBuild, match=r"(?s)pip download pyspark==4\.2\.1.*No matching distribution"):
         build_jar.spark_jars(LINE)
     assert list(tmp_path.iterdir()) == [], "nothing is left half done"
