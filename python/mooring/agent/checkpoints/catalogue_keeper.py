@@ -59,7 +59,7 @@ _DAMAGE: Final = re.compile(
 An error of the storage, such as a time-out or a refused permission, does not match.
 """
 
-_NEWER: Final = re.compile(r"(?i)protocol|unsupported|feature")
+_NEWER: Final = re.compile(r"(?i)protocol|unsupported|\bfeature")
 """Matches Delta's error for a table that a newer Delta has written. Such a table does not count as damaged."""
 
 _UNCLAIMED_SECONDS: Final = 60.0

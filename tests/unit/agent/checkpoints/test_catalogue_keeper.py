@@ -281,6 +281,8 @@ def test_a_table_whose_storage_refuses_a_file_is_not_set_aside(tmp_path: Path, s
         "SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:/t/part-0.parquet."
         "; caused by RuntimeException: file:/t/part-0.parquet is not a Parquet file. Expected magic number at tail",
         "SparkFileNotFoundException: [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file x.parquet.",
+        "SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file /t/_delta_log/2.json."
+        "; caused by JsonEOFException: Unexpected end-of-input (`StreamReadFeature.INCLUDE_SOURCE` disabled)",
         "DeltaFileNotFoundException: [DELTA_TRUNCATED_TRANSACTION_LOG] Unable to reconstruct state",
     ],
 )
