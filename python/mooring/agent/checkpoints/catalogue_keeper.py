@@ -219,7 +219,7 @@ class CatalogueKeeper:
             self._is_due.clear()
             is_last = self._is_ending.is_set()
             faults = self.write()
-            if faults and not self._has_warned:
+            if faults and not self._has_warned and not self._is_ending.is_set():  # Spark may have ended before it
                 self._has_warned = True
                 said = str(faults[0]) if isinstance(faults[0], MooringError) else repr(faults[0])
                 self._warn(

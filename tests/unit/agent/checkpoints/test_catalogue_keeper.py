@@ -350,6 +350,15 @@ def test_the_end_of_the_application_is_not_the_end_of_the_last_batches(tmp_path:
     assert tables.batches == [0, 1, 2] and catalogue._thread is not None and not catalogue._thread.is_alive()
 
 
+def test_a_failure_of_the_last_pass_is_not_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark may have ended before it. The batches get their rows at the next start."""
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    catalogue = keeper(tables, made.directory)
+    tables.has_bug = True
+    catalogue.end()
+    assert tables.batches == [] and capsys.readouterr().out == ""
+
+
 def test_an_error_that_nobody_expects_holds_up_no_other_query_and_no_later_pass(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=3), InMemory()
     catalogue = keeper(tables, made.directory)
