@@ -24,8 +24,8 @@ from benchmarks.figures import Row, row
 from benchmarks.machine import this_machine
 from benchmarks.say import say
 from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
+from mooring.catalogue.rows import TABLE
 from mooring.checkpoint import state_table
-from mooring.checkpoint.catalogue_rows import TABLE
 from mooring.checkpoint.lease import DIRECTORY
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events

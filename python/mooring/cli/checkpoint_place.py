@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from mooring.checkpoint.catalogue_table import own_table
+from mooring.catalogue.table import own_table
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.local_paths import PARTS, Kind, folders_in, kind_of, why_closed, why_missing
 from mooring.errors import nearest

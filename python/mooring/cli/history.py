@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
+from mooring.catalogue.table import CataloguedBatch, batches_listed
 from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, state_table, under_way
-from mooring.checkpoint.catalogue_table import CataloguedBatch, batches_listed
 from mooring.checkpoint.logs import Commit
 from mooring.checkpoint.pins import pinned
 from mooring.cli import options

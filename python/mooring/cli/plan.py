@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mooring.catalogue.table import newest_bytes, own_table
 from mooring.checkpoint import query_id, state_table
-from mooring.checkpoint.catalogue_table import newest_bytes, own_table
 from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory, local_path
 from mooring.cli.exits import BadUsage

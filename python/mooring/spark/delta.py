@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from mooring.checkpoint.catalogue_rows import is_path
+from mooring.catalogue.rows import is_path
 from mooring.errors import AgentError
 from mooring.spark.delta_kernel import KernelAppends, Row
 

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from mooring.agent.checkpoints.checkpoint_logs import CheckpointLogs
 from mooring.agent.checkpoints.table_upkeep import TableUpkeep, TidiedTables
-from mooring.checkpoint.catalogue_rows import (
+from mooring.catalogue.rows import (
     BATCHES_IN_PARTITION,
     SCHEMA,
     TABLE,

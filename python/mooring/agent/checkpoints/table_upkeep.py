@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final, Protocol
 
-from mooring.checkpoint.catalogue_rows import BATCHES_IN_PARTITION, TABLE_PARTITION_COLUMN
+from mooring.catalogue.rows import BATCHES_IN_PARTITION, TABLE_PARTITION_COLUMN
 
 _MANY_BATCHES: Final = 1000
 """Full partitions of the table are compacted where more batches than this are kept."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
-from mooring.checkpoint.catalogue_rows import COLUMNS, CatalogueRow
+from mooring.catalogue.rows import COLUMNS, CatalogueRow
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.metadata.tree import FileEntry, FileTree, Unreadable

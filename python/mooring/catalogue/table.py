@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mooring.checkpoint.catalogue_rows import TABLE, is_path
+from mooring.catalogue.rows import TABLE, is_path
 from mooring.checkpoint.lease import DIRECTORY
 from mooring.checkpoint.spark_start import first_line
 from mooring.errors import CheckpointError

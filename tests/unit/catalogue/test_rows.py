@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mooring.checkpoint.catalogue_rows import COLUMNS, ReportBook, reports_in, store_path
+from mooring.catalogue.rows import COLUMNS, ReportBook, reports_in, store_path
 from mooring.checkpoint.logs import BegunBatch, Commit
 
 

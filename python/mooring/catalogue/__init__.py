@@ -1,0 +1,1 @@
+"""The catalogue of committed state: the rows that the agent adds to it, and how the command reads them."""
