@@ -156,7 +156,7 @@ final class ClusterWatch(
     }
     end.reason match { // not `taskInfo.successful`, which stays true for a task that is resubmitted
       case Success => states.foreach { state =>
-        PlacedStages.taskEnded(state)
+        PlacedStages.taskEnded(state, end.stageId, end.stageAttemptId)
         countRun(state, end, isAlone = states.size == 1)
       }
       case Resubmitted => states.foreach(PlacedStages.taskRunsAgain) // its shuffle files were lost with the executor

@@ -54,8 +54,17 @@ object PlacedStages {
   private[placement] def clearWanted(state: PlacedState): Unit =
     Option(wantedByRdd.get(state.rdd)).foreach(_.executors.remove(state.partition))
 
-  /** The state's task has ended well. */
-  def taskEnded(state: PlacedState): Unit = Option(wantedByRdd.get(state.rdd)).foreach(_.ended.add(state.partition))
+  /**
+   * The state's task has ended well, in this attempt at the stage. It counts unless a newer attempt, or a later stage of the batch, may
+   * compute the state again: Spark's listeners hear of an end later than the thread that sends tasks.
+   */
+  def taskEnded(state: PlacedState, stage: Int, attempt: Int): Unit =
+    if (isNewest(stage, attempt)) Option(wantedByRdd.get(state.rdd)).foreach(_.ended.add(state.partition))
+
+  private def isNewest(stage: Int, attempt: Int): Boolean = Option(stages.get(stage)).exists { ended =>
+    ended.attempt == attempt &&
+      !stages.asScala.exists { case (id, other) => id > stage && other.query == ended.query && other.batch == ended.batch }
+  }
 
   /** The state's task had ended well, and is to run again. */
   def taskRunsAgain(state: PlacedState): Unit = Option(wantedByRdd.get(state.rdd)).foreach(_.ended.remove(state.partition))

@@ -178,15 +178,17 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
       if (!threads.isShutdown) threads.execute(() => work()) // at the end of the queue, so that all copies have their turn
     }
 
-    private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit =
+    private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit = {
+      val began = System.nanoTime()
       try {
         val atFullSpeed = throttle.fold(fullSpeedInMs <= 0)(_.isOver)
         if (state.version >= 0 || atFullSpeed) fetch(order, access)
         else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try fetch(order, access) finally slowTurn.release()
         else putBack(order, access)
       } catch {
-        // Maintenance may have removed the version: the next order is for a newer one. When that one fails too, the file may be lost.
-        case _: FileNotFoundException if !hasMissedFiles => hasMissedFiles = true
+        // Maintenance may have removed the version: the next order is for a newer one. When that one fails too, and soon, the file is
+        // lost. An attempt that takes long may miss files each time that are gone before it comes to them.
+        case _: FileNotFoundException if !hasMissedFiles || System.nanoTime() - began > Copies.LongAttemptNanos => hasMissedFiles = true
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => // `stop` ends the threads
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           Log.failed(s"copy-$query-${e.getClass.getName}", e)(
@@ -194,6 +196,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
           ExecutorReports.copyFailed(query, partition, Copies.inShort(e))
           if (store.lackOfRoom() > 0) dropStores() // while a copy is open, removed files still take up the disk
       }
+    }
 
     /** In how many milliseconds a copy that has had no turn is made at full speed. */
     private def fullSpeedInMs: Long = 2 * throttledForMs - (System.nanoTime() - wantedSince) / 1000000
@@ -235,6 +238,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
 object Copies {
   private val TakeOverNanos = TimeUnit.MINUTES.toNanos(1)
   private val JustNowNanos = TimeUnit.SECONDS.toNanos(10)
+  private val LongAttemptNanos = TimeUnit.SECONDS.toNanos(10)
   private val Threads = 4 // they wait for the checkpoint most of the time
   private val TurnMs = 100L // how long a new copy waits for its turn, before copies that only have to be advanced go first
 
