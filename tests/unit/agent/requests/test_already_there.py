@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.agent.planning.copies import MOST_LAG_VERSIONS
+from mooring.agent.requests.move import CATCH_UP_MS
 from mooring.model import events
 from mooring.placement import ANY_HOST
 from tests.unit.agent.builders import TIMING, running
@@ -88,6 +90,21 @@ def test_a_restart_that_is_asked_for_twice_ends_one_executor() -> None:
     queues.story.joins("7@a")
     queues.after(TIMING.debounce_ms)
     assert queues.changes(first) == queues.changes(second) == DONE and restarts(queues) == ["1"]
+
+
+def test_a_restart_asked_for_twice_ends_one_executor_where_a_move_makes_a_job_model_between_the_two() -> None:
+    """The first request ends and the move switches in the same step, before the second request is looked at."""
+    queues = Queues(running(partitions=4, executors=FOUR))
+    first, move = queues.places("0", "a", at_ms=1), queues.places("2", "d", at_ms=2)
+    second = queues.places("0", "a", at_ms=3)
+    queues.is_read()
+    queues.carry_out(lambda: queues.story.sees_copies("4", behind=MOST_LAG_VERSIONS))
+    queues.story.dies("1")
+    assert queues.changes(first) == queues.changes(move) == DONE[:2] and restarts(queues) == ["1"]
+    queues.story.now_ms += CATCH_UP_MS
+    queues.story.joins("7@a")
+    assert queues.changes(first) == queues.changes(second) == DONE and restarts(queues) == ["1"]
+    assert where(queues, "2") == {"4"}, "the move has switched"
 
 
 def test_when_a_restart_could_not_be_done_the_same_request_tries_again() -> None:
