@@ -127,6 +127,7 @@ class _Reading:
                 self.orders.append(action.in_progress(self._now_ms))
         final = request.answered(status, final_answer.message, self._now_ms)
         self.queue = self.queue.with_answer(final)
+        self._successes = {**self._successes, **last_successes([final])}
         self.orders += [Answer(final), RemoveMessages(request.uuid)]
         self.seen[request.uuid] = None
 

@@ -139,6 +139,25 @@ def test_a_new_agent_knows_from_the_stored_answer_that_the_move_was_done() -> No
     assert new.changes(second) == DONE and not restarts(new)
 
 
+def test_a_new_agent_writes_the_answer_to_a_move_and_knows_that_the_next_request_repeats_it() -> None:
+    """The agent before it died when it had recorded the answer to the first, and had not read the second."""
+    old = Queues(running(partitions=4, executors=FOUR))
+    first = old.places("0", "b", at_ms=1)
+    old.is_read()
+    old.warms_up()
+    requests, responses = dict(old.requests), dict(old.responses)
+    old.runs_a_batch()
+    assert old.changes(first) == DONE
+    new = a_new_agent(old.story)
+    new.requests, new.responses = requests, responses
+    second = new.places("0", "b", at_ms=2)
+    new.is_read()
+    new.after()
+    assert new.changes(first) == DONE[2:]
+    assert new.changes(second) == DONE and not restarts(new)
+    assert f"is at b already, by request {first.uuid}" in new.message(second)
+
+
 def test_a_standby_that_is_placed_twice_keeps_its_copies() -> None:
     queues = Queues(running(partitions=4, executors=FOUR, factor=2))
     queues.warms_up()
