@@ -33,16 +33,17 @@ def last_successes(answers: Iterable[ContainerPlacementResponseMessage]) -> Last
     return found
 
 
-def noted_at_acceptance(fleet: Fleet, action: Action, successes: LastSuccesses) -> Action:
+def noted_at_acceptance(fleet: Fleet, action: Action, successes: LastSuccesses, written_after_ms: int) -> Action:
     """The action of a new request, with what the agent knows when it accepts the request.
 
+    The request was written after `written_after_ms` by the agent's clock; the client's clock may be behind.
     An action that an earlier agent had begun is as before: that agent has decided what it does.
     """
     request = action.request
     if action.saved_progress is not None or not _is_placement(request):
         return action
     answer = successes.get(_place(request))
-    is_repeated = answer is not None and answer.timestamp >= request.timestamp
+    is_repeated = answer is not None and answer.timestamp >= max(request.timestamp, written_after_ms)
     return replace(
         action,
         was_elsewhere=not is_at_destination(fleet, request),

@@ -62,6 +62,23 @@ def test_a_request_that_is_read_after_the_move_counts_from_when_it_was_made(late
     assert queues.changes(again) == (DONE[:2] if is_restart else DONE)
 
 
+def test_a_restart_is_done_where_the_clock_of_the_client_is_behind() -> None:
+    """The request was not in the reading after the success. So it was made after the success."""
+    queues = Queues(running(partitions=4, executors=FOUR))
+    queues.after(600_000)
+    first = queues.places("0", "b", at_ms=queues.story.now_ms)
+    queues.after(1_000)
+    queues.is_read()
+    goes_through(queues)
+    queues.after(1_000)
+    queues.is_read()
+    again = queues.places("0", "b", at_ms=queues.responses[first.uuid].timestamp - 300_000)
+    queues.after(1_000)
+    queues.is_read()
+    assert queues.changes(first) == DONE
+    assert queues.changes(again) == DONE[:2] and restarts(queues) == ["2"]
+
+
 def test_a_request_made_while_the_processor_was_elsewhere_ends_no_executor() -> None:
     queues = Queues(running(partitions=4, executors=("1@a", "2@b")))
     queues.places("0", ANY_HOST, at_ms=1)
