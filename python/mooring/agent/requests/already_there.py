@@ -19,6 +19,7 @@ from mooring.placement import (
     ContainerPlacementResponseMessage,
     StatusCode,
 )
+from mooring.placement.lifecycle import Phase
 
 LastSuccesses = Mapping[tuple[str, str], ContainerPlacementResponseMessage]
 """Processor or standby, and destination, to the last answer SUCCEEDED to a request that placed it there."""
@@ -37,11 +38,13 @@ def noted_at_acceptance(fleet: Fleet, action: Action, successes: LastSuccesses, 
     """The action of a new request, with what the agent knows when it accepts the request.
 
     The request was written after `written_after_ms` by the agent's clock; the client's clock may be behind.
-    An action that an earlier agent had begun is as before: that agent has decided what it does.
+    An earlier agent that was reserving had decided for a move: the processor was elsewhere when that agent began.
     """
     request = action.request
-    if action.saved_progress is not None or not _is_placement(request):
+    if not _is_placement(request):
         return action
+    if action.saved_progress is not None:
+        return replace(action, was_elsewhere=action.saved_progress.phase == Phase.RESERVING.label)
     answer = successes.get(_place(request))
     is_repeated = answer is not None and answer.timestamp >= max(request.timestamp, written_after_ms)
     return replace(

@@ -9,7 +9,17 @@ from mooring.agent.requests.move import CATCH_UP_MS
 from mooring.model import events
 from mooring.placement import ANY_HOST
 from tests.unit.agent.builders import TIMING, running
-from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, executor_at, has_moved, restarts, where
+from tests.unit.agent.moving import (
+    DONE,
+    FAILED,
+    FOUR,
+    a_new_agent,
+    executor_at,
+    has_moved,
+    kept_overrides,
+    restarts,
+    where,
+)
 from tests.unit.agent.queues import Queues, Request
 
 
@@ -173,6 +183,23 @@ def test_a_new_agent_writes_the_answer_to_a_move_and_knows_that_the_next_request
     assert new.changes(first) == DONE[2:]
     assert new.changes(second) == DONE and not restarts(new)
     assert f"is at b already, by request {first.uuid}" in new.message(second)
+
+
+def test_a_new_agent_ends_a_request_that_looked_for_an_executor_where_the_processor_has_come() -> None:
+    """Each executor of the host that is not the processor's own would do: there is none."""
+    old = Queues(running(partitions=4, executors=FOUR))
+    asked = old.places("0", "e", at_ms=1)
+    old.is_read()
+    overrides, responses = kept_overrides(old.story), dict(old.responses)
+    old.story.dies("1")
+    old.story.joins("9@e")
+    old.after(TIMING.rebind_timeout_ms)
+    assert where(old, "0") == {"9"}
+    new = a_new_agent(old.story, overrides)
+    new.requests, new.responses = {asked.uuid: asked}, responses
+    new.is_read()
+    assert new.changes(asked) == DONE[1:] and not restarts(new)
+    assert "processor 0 is at e already" in new.message(asked)
 
 
 def test_a_standby_that_is_placed_twice_keeps_its_copies() -> None:
