@@ -78,6 +78,16 @@ def needs_nothing(fleet: Fleet, action: Action) -> bool:
     return has_come and _is_placement(action.request) and is_at_destination(fleet, action.request)
 
 
+def is_done(fleet: Fleet, action: Action) -> bool:
+    """Whether the request needs nothing, and later job models keep what has come about.
+
+    They keep a processor. They keep a standby only where it is pinned.
+    """
+    id, host = action.request.processor_id, action.request.destination_host
+    stays = id in fleet.processors or fleet.overrides.pinned_standbys.get(id) == host
+    return stays and needs_nothing(fleet, action)
+
+
 def in_words(fleet: Fleet, action: Action) -> str:
     """What the operator is told of a request that needs nothing."""
     request = action.request

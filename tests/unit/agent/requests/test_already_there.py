@@ -202,6 +202,26 @@ def test_a_new_agent_ends_a_request_that_looked_for_an_executor_where_the_proces
     assert "processor 0 is at e already" in new.message(asked)
 
 
+def test_a_standby_that_came_to_the_host_by_itself_is_kept_there() -> None:
+    """A standby that is at the host by chance may go elsewhere with the next job model."""
+    queues = Queues(running(partitions=3, executors=("1@a", "2@b", "3@c"), factor=2))
+    queues.warms_up()
+    (holder,) = copies_of(queues)
+    host = "c" if holder == "2" else "b"
+    asked = queues.places("0-0", host, at_ms=queues.story.now_ms)
+    queues.is_read()
+    queues.story.dies(holder)
+    queues.after(TIMING.rebind_timeout_ms)
+    assert copies_of(queues) == {executor_at(queues, host)} and queues.changes(asked) == DONE[:1]
+    queues.after(1_000)
+    queues.is_read()
+    for _ in range(3):
+        queues.warms_up()
+    assert queues.changes(asked) == DONE
+    assert queues.story.state.fleet.overrides.pinned_standbys == {"0-0": host}
+    assert not queues.story.state.fleet.ongoing.closed_standbys
+
+
 def test_a_standby_that_is_placed_twice_keeps_its_copies() -> None:
     queues = Queues(running(partitions=4, executors=FOUR, factor=2))
     queues.warms_up()
