@@ -19,6 +19,7 @@ from mooring.placement import (
     ContainerPlacementResponseMessage,
     StatusCode,
 )
+from mooring.placement.lifecycle import Phase
 
 LastSuccesses = Mapping[tuple[str, str], ContainerPlacementResponseMessage]
 """Processor or standby, and destination, to the last answer SUCCEEDED to a request that placed it there."""
@@ -33,16 +34,19 @@ def last_successes(answers: Iterable[ContainerPlacementResponseMessage]) -> Last
     return found
 
 
-def noted_at_acceptance(fleet: Fleet, action: Action, successes: LastSuccesses) -> Action:
+def noted_at_acceptance(fleet: Fleet, action: Action, successes: LastSuccesses, written_after_ms: int) -> Action:
     """The action of a new request, with what the agent knows when it accepts the request.
 
-    An action that an earlier agent had begun is as before: that agent has decided what it does.
+    The request was written after `written_after_ms` by the agent's clock; the client's clock may be behind.
+    An earlier agent that was reserving had decided for a move: the processor was elsewhere when that agent began.
     """
     request = action.request
-    if action.saved_progress is not None or not _is_placement(request):
+    if not _is_placement(request):
         return action
+    if action.saved_progress is not None:
+        return replace(action, was_elsewhere=action.saved_progress.phase == Phase.RESERVING.label)
     answer = successes.get(_place(request))
-    is_repeated = answer is not None and answer.timestamp >= request.timestamp
+    is_repeated = answer is not None and answer.timestamp >= max(request.timestamp, written_after_ms)
     return replace(
         action,
         was_elsewhere=not is_at_destination(fleet, request),
@@ -72,6 +76,16 @@ def needs_nothing(fleet: Fleet, action: Action) -> bool:
     """Whether the processor or standby has come to the destination since the request was made."""
     has_come = action.was_elsewhere or action.repeats is not None
     return has_come and _is_placement(action.request) and is_at_destination(fleet, action.request)
+
+
+def is_done(fleet: Fleet, action: Action) -> bool:
+    """Whether the request needs nothing, and later job models keep what has come about.
+
+    They keep a processor. They keep a standby only where it is pinned.
+    """
+    id, host = action.request.processor_id, action.request.destination_host
+    stays = id in fleet.processors or fleet.overrides.pinned_standbys.get(id) == host
+    return stays and needs_nothing(fleet, action)
 
 
 def in_words(fleet: Fleet, action: Action) -> str:

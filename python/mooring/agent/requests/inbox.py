@@ -48,8 +48,10 @@ def handle(queue: RequestQueue, fleet: Fleet, event: events.Event) -> tuple[Requ
     """The queue after an event, and the orders that answer new requests. Most events do not concern the queue."""
     match event:
         case RequestsRead():
-            queue = replace(queue, read_ms=event.as_of_ms)
-            return (queue, []) if event.messages is None else accept_requests(queue, fleet, event.messages, event.at_ms)
+            orders: list[Order] = []
+            if event.messages is not None:
+                queue, orders = accept_requests(queue, fleet, event.messages, event.at_ms)
+            return replace(queue, read_ms=event.as_of_ms), orders
         case events.RestartGivenUp():
             return queue.with_restart_given_up(event.request), []
         case _:
@@ -59,7 +61,10 @@ def handle(queue: RequestQueue, fleet: Fleet, event: events.Event) -> tuple[Requ
 def accept_requests(
     queue: RequestQueue, fleet: Fleet, messages: StoredMessages, now_ms: int
 ) -> tuple[RequestQueue, list[Order]]:
-    """Accept or refuse each new request in the store once, and remove the messages that are done with."""
+    """Accept or refuse each new request in the store once, and remove the messages that are done with.
+
+    `queue.read_ms` is of the reading before this one.
+    """
     stored = {str(uuid) for uuid in (*messages.requests, *messages.malformed)}
     # A request that is out of the store was answered there. Until then the JVM keeps its restart for a later agent.
     to_forget = queue.ended_restarts - stored
@@ -127,6 +132,7 @@ class _Reading:
                 self.orders.append(action.in_progress(self._now_ms))
         final = request.answered(status, final_answer.message, self._now_ms)
         self.queue = self.queue.with_answer(final)
+        self._successes = {**self._successes, **last_successes([final])}
         self.orders += [Answer(final), RemoveMessages(request.uuid)]
         self.seen[request.uuid] = None
 
@@ -142,7 +148,8 @@ class _Reading:
             self._refuse(request, response, refused)
             return
         accepted = Action.accepted(request, self._now_ms, saved_progress)
-        action = noted_at_acceptance(self._fleet, accepted, self._successes)
+        # The request was not in the reading before this one, so it was written after that reading began.
+        action = noted_at_acceptance(self._fleet, accepted, self._successes, written_after_ms=self.queue.read_ms)
         self.accepted.append(action)
         if response is None:  # else an earlier agent has accepted it
             self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))

@@ -56,7 +56,7 @@ def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Execut
     refused = None if action.saved_progress else refusal(fleet, action.request)
     if refused is not None:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
-    if already_there.needs_nothing(fleet, action):
+    if already_there.is_done(fleet, action):
         return Outcome(Happening.IS_THERE, already_there.in_words(fleet, action))
     found = _executor_of_earlier_agent(fleet, action) or find()
     if found is not None:

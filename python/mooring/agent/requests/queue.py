@@ -59,10 +59,6 @@ class RequestQueue:
         actions = tuple(sorted((*self.actions, *accepted), key=lambda action: order_key(action.request)))
         return replace(self, actions=actions, seen=newest)
 
-    def action(self, uuid: UUID) -> Action | None:
-        """The action of a request; None when the request is finished, or was never accepted."""
-        return next((action for action in self.actions if action.request.uuid == uuid), None)
-
     def with_action(self, action: Action) -> RequestQueue:
         """The queue with this action in place of the one of the same request."""
         uuid = action.request.uuid

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from uuid import UUID
 
 from mooring.agent.requests import drain_host, move, move_standby, restart, toggle_standby, waiting
 from mooring.agent.requests.action import Action
@@ -75,17 +76,21 @@ class _Progress:
         self._view, self._may_make_job_model = view, may_make_job_model
         self._conflicts = Conflicts(fleet, queue.actions)
         self._served: list[Action] = []
+        self._by_uuid, self._indexed = dict[UUID, Action](), tuple[Action, ...]()
 
     def serve_all(self) -> bool:
         """Advance each action once as far as it can go now; whether any did."""
         self._conflicts, self._served = Conflicts(self.fleet, self.queue.actions), []
-        results = [self._serve(action) for action in self.queue.actions]
+        results = [self._serve(action.request.uuid) for action in self.queue.actions]
         return any(results)
 
-    def _serve(self, action: Action) -> bool:
-        """Advance one action as far as it can go now; whether it did."""
+    def _serve(self, uuid: UUID) -> bool:
+        """Advance the action of one request as far as it can go now; whether it did.
+
+        The end of another request may have changed the action in the same pass.
+        """
         has_advanced = False
-        current: Action | None = action
+        current = self._action(uuid)
         while current is not None:
             outcome = _outcome(self.queue, self.fleet, current, self._conflicts_now(), self._view)
             makes_job_model = outcome is not None and _makes_job_model(current, outcome, self._view.now_ms)
@@ -98,8 +103,15 @@ class _Progress:
             current = current if current.is_under_way else self._conflicts.with_scope(current)
             self.queue, self.fleet, orders = _advance(self.queue, self.fleet, current, outcome, self._view.now_ms)
             self.orders += orders
-            current = self.queue.action(action.request.uuid)
+            current = self._action(uuid)
         return has_advanced
+
+    def _action(self, uuid: UUID) -> Action | None:
+        """The action of a request as the queue has it now; None when the request is over."""
+        if self._indexed is not self.queue.actions:  # thousands of requests may wait: each is looked up
+            self._indexed = self.queue.actions
+            self._by_uuid = {action.request.uuid: action for action in self._indexed}
+        return self._by_uuid.get(uuid)
 
     def _conflicts_now(self) -> Conflicts:
         if not self._conflicts.holds_for(self.fleet):
