@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mooring.agent.checkpoints.checkpoint_logs import CheckpointLogs
+from mooring.agent.checkpoints.table_damage import DamageCounts
 from mooring.agent.checkpoints.table_upkeep import TableUpkeep, TidiedTables
 from mooring.catalogue.rows import (
     BATCHES_IN_PARTITION,
@@ -43,24 +44,6 @@ _MOST_REPORTS: Final = 20_000
 
 _MOST_CALLS: Final = 3
 """How many such calls one pass makes. Together they take more reports than the JVM keeps."""
-
-_MOST_FAILURES: Final = 3
-"""After so many failed readings in a row, one at each pass, a damaged table is set aside."""
-
-_FILE_NAME: Final = re.compile(r"\S*(/|\.(parquet|json|crc)(?![.\w]))\S*")
-"""Matches paths and names of files. They say nothing about what is wrong."""
-
-_DAMAGE: Final = re.compile(
-    r"(?i:json\w*exception|end-of-input|malformed|corrupt|not a parquet file|checksum error|file_not_exist)"
-    r"|DELTA_(FILE_NOT_FOUND|LOG|STATE|VERSION|INVALID|TRUNCATED)"
-)
-"""Matches an error which says that the table's own files are damaged or gone.
-
-An error of the storage, such as a time-out or a refused permission, does not match.
-"""
-
-_NEWER: Final = re.compile(r"(?i)protocol|unsupported|\bfeature")
-"""Matches Delta's error for a table that a newer Delta has written. Such a table does not count as damaged."""
 
 _UNCLAIMED_SECONDS: Final = 60.0
 """How long reports are kept for a checkpoint of which no query is known. The agent hears of a query within a second."""
@@ -150,7 +133,7 @@ class CatalogueKeeper:
         self._queries: dict[str, _Query] = {}  # by id
         self._report_books: dict[str, ReportBook] = {}  # path of the checkpoint, without a scheme -> its reports
         self._unclaimed_since: dict[str, float] = {}  # key of `_report_books` without a query -> since when
-        self._read_failures: dict[str, int] = {}  # table -> how often in a row it could not be read
+        self._damage = DamageCounts()
         self._locations: dict[str, str] = {}  # executor -> its location
         self._lock = threading.Lock()
         self._is_due = threading.Event()
@@ -254,7 +237,7 @@ class CatalogueKeeper:
                 has_no_newer_run = query.has_ended and not query.has_new_run and self._queries.get(query.id) is query
                 if is_done and has_no_newer_run:
                     del self._queries[query.id]
-                    self._read_failures.pop(query.table, None)
+                    self._damage.forget(query.table)
             self._drop_unclaimed_books()
         return list(faults.values())
 
@@ -344,20 +327,14 @@ class CatalogueKeeper:
         try:
             extent = self._tables.select(table, _EXTENT, of_query)
         except AgentError as fault:
-            self._read_failures[table] = self._read_failures.get(table, 0) + 1
-            said = _FILE_NAME.sub("", str(fault).replace(table, ""))
-            is_damaged = (
-                _DAMAGE.search(said) is not None
-                and _NEWER.search(said) is None
-                and self._read_failures[table] >= _MOST_FAILURES
-            )
+            is_damaged = self._damage.is_damaged(table, str(fault))
             if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
                 raise
             aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
             self._tables.rename(table, aside)
             self._warn(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
             extent = None
-        self._read_failures.pop(table, None)
+        self._damage.forget(table)
         return extent
 
     def _locations_of_copies(self, query: _Query) -> LocationsOfCopies:

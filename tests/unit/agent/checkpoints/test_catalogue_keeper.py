@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
+from mooring.agent.checkpoints.table_damage import DamageCounts
 from mooring.catalogue.rows import COLUMNS, CatalogueRow
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree
@@ -96,12 +98,14 @@ def keeper(
     run: str = "run",
     **more: str,
 ) -> CatalogueKeeper:
+    """Thirty seconds pass from each damaged reading of a table to the next."""
     made = CatalogueKeeper(tables, take_reports, LocalFileTree, print)
     conf = {
         "spark.mooring.checkpoint.catalog.interval": "1h",
         "spark.mooring.checkpoint.catalog.retain.batches": str(retain),
         **{f"spark.mooring.checkpoint.catalog.{name}": value for name, value in more.items()},
     }
+    made._damage = DamageCounts(itertools.count(0, 30).__next__)
     made.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     made.handle(events.QueryPlanned(1, "q", run, "q", str(checkpoint), 0, {0: 2}))
     return made
