@@ -262,7 +262,7 @@ class CatalogueKeeper:
         logs = CheckpointLogs(query.checkpoint, self._open_tree)
         extent, query.extent = query.extent, None  # after a failure below, the next pass reads it from the table
         if extent is None:
-            extent = self._remove_undone_rows(query, logs)
+            extent = self._extent_in_table(query, logs)
         elif extent.has_table and not self._tables.exists(query.table):  # somebody has removed it
             extent = TableExtent()
         batches = logs.batches_after(extent.batch, _MOST_BATCHES)
@@ -285,6 +285,25 @@ class CatalogueKeeper:
     def _book_of(self, query: _Query) -> ReportBook:
         return self._report_books.setdefault(_path_of(query.checkpoint), ReportBook())
 
+    def _extent_in_table(self, query: _Query, logs: CheckpointLogs) -> TableExtent:
+        """How far the rows reach, after those of undone batches were removed.
+
+        A damaged table in the checkpoint is renamed, and counts as no table. A shared table is never renamed.
+        """
+        table = query.table
+        try:
+            extent = self._remove_undone_rows(query, logs)
+        except AgentError as fault:
+            is_damaged = self._damage.is_damaged(table, str(fault))
+            if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
+                raise
+            aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
+            self._tables.rename(table, aside)
+            self._warn(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
+            extent = TableExtent()
+        self._damage.forget(table)
+        return extent
+
     def _remove_undone_rows(self, query: _Query, logs: CheckpointLogs) -> TableExtent:
         """Remove the rows of undone batches from the table, and return how far the other rows reach.
 
@@ -292,7 +311,7 @@ class CatalogueKeeper:
         than the log. The rows reach up to the newest batch that was not undone.
         """
         of_query = f"query = '{query.id}'"
-        read = self._read_extent(query.table, of_query)
+        read = self._tables.select(query.table, _EXTENT, of_query)
         if not read or "batch" not in read[0]:
             return TableExtent()
         newest, times_gone_back, query.upkeep.first_hundred = (
@@ -318,24 +337,6 @@ class CatalogueKeeper:
         # A row with a greater `line` is of another agent, which has removed the undone rows since `extent` was read.
         self._tables.remove(query.table, f"{of_query} AND line <= {times_gone_back} AND {since}")
         return TableExtent(last, times_gone_back + 1, has_table=True)
-
-    def _read_extent(self, table: str, of_query: str) -> list[CatalogueRow] | None:
-        """The last batch, the greatest `line` and the first partition of the query's rows; None without a table.
-
-        A damaged table in the checkpoint is renamed, and counts as no table. A shared table is never renamed.
-        """
-        try:
-            extent = self._tables.select(table, _EXTENT, of_query)
-        except AgentError as fault:
-            is_damaged = self._damage.is_damaged(table, str(fault))
-            if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
-                raise
-            aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
-            self._tables.rename(table, aside)
-            self._warn(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
-            extent = None
-        self._damage.forget(table)
-        return extent
 
     def _locations_of_copies(self, query: _Query) -> LocationsOfCopies:
         with self._lock:

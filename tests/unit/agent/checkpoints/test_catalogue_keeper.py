@@ -35,6 +35,7 @@ class InMemory:
         self.is_away = False
         self.has_bug = False
         self.is_damaged = False
+        self.damaged_column: str | None = None  # none but this one, if it is set
         self.damage = "JsonEOFException: the log is damaged"
 
     def append(
@@ -55,7 +56,7 @@ class InMemory:
                 self.database.execute(f"INSERT INTO rows VALUES ({', '.join('?' * len(values))})", values)
 
     def select(self, path: str, columns: Sequence[str], where: str) -> list[CatalogueRow] | None:
-        if self.is_damaged and columns != ("1",):
+        if self.is_damaged and columns != ("1",) and (self.damaged_column is None or self.damaged_column in columns):
             raise AgentError(self.damage)
         try:
             found = self.database.execute(f"SELECT {', '.join(columns)} FROM rows WHERE {where}").fetchall()
@@ -297,6 +298,15 @@ def test_a_table_with_damaged_files_is_set_aside(tmp_path: Path, said: str) -> N
     catalogue = keeper(tables, made.directory, run="another")
     assert [len(catalogue.write()) for _ in range(3)] == [1, 1, 0]
     assert not tables.is_damaged
+
+
+def test_a_table_with_damage_in_one_column_is_set_aside(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    keeper(tables, made.directory).write()
+    tables.is_damaged, tables.damaged_column = True, "store"
+    catalogue = keeper(tables, made.directory, run="another")
+    assert [len(catalogue.write()) for _ in range(3)] == [1, 1, 0]
+    assert not tables.is_damaged and tables.batches == [0, 1, 2]
 
 
 def test_a_commit_that_can_not_be_read_for_a_while_is_not_left_out(tmp_path: Path) -> None:
