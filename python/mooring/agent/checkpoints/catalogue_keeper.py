@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from mooring.agent.checkpoints.checkpoint_logs import CheckpointLogs
+from mooring.agent.checkpoints.checkpoint_logs import CheckpointLogs, NewBatches
 from mooring.agent.checkpoints.table_damage import DamageCounts
 from mooring.agent.checkpoints.table_upkeep import TableUpkeep, TidiedTables
 from mooring.catalogue.rows import (
@@ -221,14 +221,17 @@ class CatalogueKeeper:
                 if query.has_new_run:
                     query.extent, query.has_new_run = None, False
         faults: dict[str, Exception] = {}
-        unfinished: set[str] = set()
+        unfinished: set[str] = set()  # those that had new batches
+        is_behind = False
         for query in queries:
             try:
-                if self._append_new_rows(query):
+                new = self._append_new_rows(query)
+                is_behind = is_behind or not new.are_all
+                if new.found or not new.are_all:
                     unfinished.add(query.id)
             except Exception as fault:  # of any class, so that one query holds up no other, and the thread goes on
                 faults[query.id] = fault
-        if not faults and unfinished:
+        if unfinished and not faults and not is_behind:
             with suppress(AgentError):  # the main thread gets the same error, and ends the agent
                 self._reports_written()
         with self._lock:
@@ -257,15 +260,16 @@ class CatalogueKeeper:
         for path in since.keys() - self._unclaimed_since.keys():
             del self._report_books[path]
 
-    def _append_new_rows(self, query: _Query) -> bool:
-        """Append the rows of the query's new batches, and tidy its table. Whether there were new batches."""
+    def _append_new_rows(self, query: _Query) -> NewBatches:
+        """Append the rows of the query's new batches, and tidy its table. Returns these batches."""
         logs = CheckpointLogs(query.checkpoint, self._open_tree)
         extent, query.extent = query.extent, None  # after a failure below, the next pass reads it from the table
         if extent is None:
             extent = self._extent_in_table(query, logs)
         elif extent.has_table and not self._tables.exists(query.table):  # somebody has removed it
             extent = TableExtent()
-        batches = logs.batches_after(extent.batch, _MOST_BATCHES)
+        new = logs.batches_after(extent.batch, _MOST_BATCHES)
+        batches = new.found
         if batches:
             self._take_reports()  # after the log was read: executors report a version before its batch is committed
             common_columns = {"query": query.id, "deployment": self._application, "line": extent.times_gone_back}
@@ -280,7 +284,7 @@ class CatalogueKeeper:
         query.extent = extent
         if batches and extent.has_table:
             query.upkeep.tidy(extent.batch)
-        return bool(batches)
+        return new
 
     def _book_of(self, query: _Query) -> ReportBook:
         return self._report_books.setdefault(_path_of(query.checkpoint), ReportBook())

@@ -421,6 +421,25 @@ def test_the_jvm_learns_when_reports_are_in_rows(tmp_path: Path) -> None:
     catalogue.end()
 
 
+def test_the_jvm_does_not_learn_it_while_further_batches_have_no_rows(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=450, partitions=1, archives=()), InMemory()
+    told: list[int] = []
+    catalogue = keeper(tables, made.directory)
+    catalogue._reports_written = lambda: told.append(tables.batches[-1])
+    for _ in range(3):
+        assert not catalogue.write()
+    assert told == [449]
+    made.add(450)
+    made.add(451)
+    made.write("commits/451", "v1\n{")
+    assert not catalogue.write() and tables.batches[-1] == 450
+    assert told == [449]
+    made.commit(451)
+    assert not catalogue.write()
+    assert told == [449, 451]
+    catalogue.end()
+
+
 def test_a_table_that_is_ahead_of_a_log_that_was_taken_back_waits_for_its_batches(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=5), InMemory()
     first = keeper(tables, made.directory)
