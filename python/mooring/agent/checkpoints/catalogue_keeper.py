@@ -45,6 +45,9 @@ _MOST_REPORTS: Final = 20_000
 _MOST_CALLS: Final = 3
 """How many such calls one pass makes. Together they take more reports than the JVM keeps."""
 
+_MOST_FAILURES_AFTER_END: Final = 10
+"""After so many failures a query that has ended is given up. Its next start adds the rows that are missing."""
+
 _UNCLAIMED_SECONDS: Final = 60.0
 """How long reports are kept for a checkpoint of which no query is known. The agent hears of a query within a second."""
 
@@ -104,6 +107,7 @@ class _Query:
     upkeep: TableUpkeep
     has_new_run: bool = False
     has_ended: bool = False
+    failures_after_end: int = 0
     extent: TableExtent | None = None
     copies: dict[int, list[str]] = field(default_factory=dict)
 
@@ -186,7 +190,7 @@ class CatalogueKeeper:
             self._queries[event.query] = _Query(event.query, event.run, event.checkpoint, table, upkeep)
         else:
             known.has_new_run = known.has_new_run or known.run != event.run
-            known.run, known.has_ended = event.run, False
+            known.run, known.has_ended, known.failures_after_end = event.run, False, 0
 
     def end(self) -> None:
         """Make a last pass, and wait a moment for it. After that moment it ends by itself, or with the application."""
@@ -204,9 +208,9 @@ class CatalogueKeeper:
             faults = self.write()
             if faults and not self._has_warned and not self._is_ending.is_set():  # Spark may have ended before it
                 self._has_warned = True
-                said = str(faults[0]) if isinstance(faults[0], MooringError) else repr(faults[0])
                 self._warn(
-                    f"the catalogue of committed state could not be brought up to date ({said}); it is tried again"
+                    f"the catalogue of committed state could not be brought up to date ({_said(faults[0])});"
+                    " it is tried again"
                 )
             with self._lock:
                 if not faults and any(query.has_ended for query in self._queries.values()):
@@ -231,18 +235,36 @@ class CatalogueKeeper:
                     unfinished.add(query.id)
             except Exception as fault:  # of any class, so that one query holds up no other, and the thread goes on
                 faults[query.id] = fault
+        self._forget([query for query in ended if query.id not in unfinished], faults)
         if unfinished and not faults and not is_behind:
             with suppress(AgentError):  # the main thread gets the same error, and ends the agent
                 self._reports_written()
+        return list(faults.values())
+
+    def _forget(self, ended: list[_Query], faults: dict[str, Exception]) -> None:
+        """Forget the ended queries that have all their rows, and those that failed too often; these have no fault then.
+
+        A query of which there is a newer run is kept.
+        """
+        given_up: dict[str, Exception] = {}
         with self._lock:
             for query in ended:
-                is_done = query.id not in faults and query.id not in unfinished
-                has_no_newer_run = query.has_ended and not query.has_new_run and self._queries.get(query.id) is query
-                if is_done and has_no_newer_run:
-                    del self._queries[query.id]
-                    self._damage.forget(query.table)
+                if not query.has_ended or query.has_new_run or self._queries.get(query.id) is not query:
+                    continue
+                if query.id in faults:
+                    query.failures_after_end += 1
+                    if query.failures_after_end < _MOST_FAILURES_AFTER_END:
+                        continue
+                    given_up[query.id] = faults.pop(query.id)
+                del self._queries[query.id]
+                self._damage.forget(query.table)
             self._drop_unclaimed_books()
-        return list(faults.values())
+        for id, fault in given_up.items():
+            if not self._is_ending.is_set():  # as in `_run`
+                self._warn(
+                    f"the catalogue lacks rows of the query {id}, which has ended ({_said(fault)});"
+                    " its next start adds them"
+                )
 
     def _take_reports(self) -> None:
         for _ in range(_MOST_CALLS):
@@ -348,6 +370,10 @@ class CatalogueKeeper:
                 partition: sorted({self._locations[id] for id in executors if id in self._locations})
                 for partition, executors in query.copies.items()
             }
+
+
+def _said(fault: Exception) -> str:
+    return str(fault) if isinstance(fault, MooringError) else repr(fault)
 
 
 def _path_of(checkpoint: str) -> str:

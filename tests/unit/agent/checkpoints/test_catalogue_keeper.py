@@ -422,21 +422,21 @@ def test_the_jvm_learns_when_reports_are_in_rows(tmp_path: Path) -> None:
 
 
 def test_the_jvm_does_not_learn_it_while_further_batches_have_no_rows(tmp_path: Path) -> None:
-    made, tables = Made(tmp_path / "it", batches=450, partitions=1, archives=()), InMemory()
+    made, tables = Made(tmp_path / "it", batches=201, partitions=1, archives=()), InMemory()
     told: list[int] = []
     catalogue = keeper(tables, made.directory)
     catalogue._reports_written = lambda: told.append(tables.batches[-1])
-    for _ in range(3):
+    for _ in range(2):
         assert not catalogue.write()
-    assert told == [449]
-    made.add(450)
-    made.add(451)
-    made.write("commits/451", "v1\n{")
-    assert not catalogue.write() and tables.batches[-1] == 450
-    assert told == [449]
-    made.commit(451)
+    assert told == [200]
+    made.add(201)
+    made.add(202)
+    made.write("commits/202", "v1\n{")
+    assert not catalogue.write() and tables.batches[-1] == 201
+    assert told == [200]
+    made.commit(202)
     assert not catalogue.write()
-    assert told == [449, 451]
+    assert told == [200, 202]
     catalogue.end()
 
 
@@ -486,6 +486,39 @@ def test_a_query_whose_table_can_not_be_written_holds_up_no_other(tmp_path: Path
     catalogue.handle(events.QueryPlanned(1, "p", "run", "p", str(tmp_path / "gone"), 0, {0: 2}))
     (tmp_path / "gone").write_text("no directory")
     assert len(catalogue.write()) == 1 and tables.batches == [0, 1, 2]
+    catalogue.end()
+
+
+def test_a_query_that_has_ended_and_fails_ten_times_is_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    told: list[list[int]] = []
+    catalogue = keeper(tables, made.directory)
+    catalogue._reports_written = lambda: told.append(tables.batches)
+    catalogue.handle(events.QueryPlanned(1, "p", "run", "p", str(tmp_path / "gone"), 0, {0: 2}))
+    (tmp_path / "gone").write_text("no directory")
+    catalogue._queries["p"].has_ended = True  # without the event: the thread would make passes of its own
+    assert [len(catalogue.write()) for _ in range(9)] == [1] * 9
+    assert not told and set(catalogue._queries) == {"q", "p"}
+    made.add(3)
+    assert catalogue.write() == []
+    assert told == [[0, 1, 2, 3]] and set(catalogue._queries) == {"q"}
+    assert capsys.readouterr().out.startswith("the catalogue lacks rows of the query p, which has ended (")
+    catalogue.end()
+
+
+def test_a_query_that_has_begun_again_is_not_given_up(tmp_path: Path) -> None:
+    tables = InMemory()
+    (tmp_path / "gone").write_text("no directory")
+    catalogue = keeper(tables, tmp_path / "gone")
+    catalogue._queries["q"].has_ended = True
+    for _ in range(9):
+        assert catalogue.write()
+    catalogue.handle(events.QueryPlanned(1, "q", "next", "q", str(tmp_path / "gone"), 0, {0: 2}))
+    assert [len(catalogue.write()) for _ in range(3)] == [1] * 3
+    catalogue._queries["q"].has_ended = True
+    assert catalogue.write() and set(catalogue._queries) == {"q"}
     catalogue.end()
 
 
