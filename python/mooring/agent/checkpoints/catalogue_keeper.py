@@ -283,7 +283,10 @@ class CatalogueKeeper:
             del self._report_books[path]
 
     def _append_new_rows(self, query: _Query) -> NewBatches:
-        """Append the rows of the query's new batches, and tidy its table. Returns these batches."""
+        """Append the rows of the query's new batches, and tidy its table. Returns these batches.
+
+        Where the query or the application has ended, snapshots without a new batch get their rows too.
+        """
         logs = CheckpointLogs(query.checkpoint, self._open_tree)
         extent, query.extent = query.extent, None  # after a failure below, the next pass reads it from the table
         if extent is None:
@@ -292,14 +295,16 @@ class CatalogueKeeper:
             extent = TableExtent()
         new = logs.batches_after(extent.batch, _MOST_BATCHES)
         batches = new.found
-        if batches:
+        is_last = query.has_ended or self._is_ending.is_set()
+        if batches or is_last:
             self._take_reports()  # after the log was read: executors report a version before its batch is committed
             common_columns = {"query": query.id, "deployment": self._application, "line": extent.times_gone_back}
             book = self._book_of(query)
             rows = book.rows(batches, common_columns, self._locations_of_copies(query))
-            newest = batches[-1][0].batch
+            newest = batches[-1][0].batch if batches else extent.batch
             if rows:
-                writer = f"{query.id}:{query.run}"
+                # Snapshots that were reported after the last batch have a number of their own: that of a writer rises.
+                writer = f"{query.id}:{query.run}" if batches else f"{query.id}:{query.run}:snapshots"
                 self._tables.append(query.table, SCHEMA, TABLE_PARTITION_COLUMN, rows, writer, newest)
             book.drop_written(rows, newest)
             extent = TableExtent(newest, extent.times_gone_back, extent.has_table or bool(rows))

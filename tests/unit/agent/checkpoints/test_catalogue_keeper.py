@@ -489,6 +489,22 @@ def test_a_query_whose_table_can_not_be_written_holds_up_no_other(tmp_path: Path
     catalogue.end()
 
 
+@pytest.mark.parametrize("ends", ["query", "application"])
+def test_a_snapshot_that_is_reported_after_the_last_batch_has_a_row(tmp_path: Path, ends: str) -> None:
+    made, tables = Made(tmp_path / "it", batches=2, partitions=1), InMemory()
+    snapshot = {**committed(made), "report": "snapshot-saved", "archive": [], "files": []}
+    told: list[dict[str, Any]] = [committed(made)]
+    catalogue = keeper(tables, made.directory, lambda most: json.dumps(told))
+    assert not catalogue.write()
+    told[:] = [snapshot]
+    assert not catalogue.write() and [row["kind"] for row in tables.rows] == ["commit", "commit"]
+    if ends == "query":
+        catalogue._queries["q"].has_ended = True
+        assert not catalogue.write() and not catalogue._queries
+    catalogue.end()
+    assert [(row["kind"], row["batch"]) for row in tables.rows] == [("commit", 0), ("commit", 1), ("snapshot", 0)]
+
+
 def test_a_query_that_has_ended_and_fails_ten_times_is_given_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -525,13 +541,12 @@ def test_a_query_that_has_begun_again_is_not_given_up(tmp_path: Path) -> None:
 def test_a_snapshot_that_is_told_after_the_agent_was_replaced_has_its_row_once(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
     fact = {**committed(made), "report": "snapshot-saved", "archive": [], "files": []}
-    told = [json.dumps([fact]), json.dumps([fact]), "[]"]
     first = keeper(tables, made.directory)
     first.write()
     first.end()
     for batch in (1, 2):
         made.add(batch)
-        second = keeper(tables, made.directory, lambda most: told.pop(0))
+        second = keeper(tables, made.directory, lambda most: json.dumps([fact]))
         second.write()
         second.end()
     assert [row["kind"] for row in tables.rows].count("snapshot") == 1
