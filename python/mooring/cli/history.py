@@ -71,10 +71,12 @@ def _of_this_history(listed: list[CataloguedBatch], survey: Survey) -> list[Cata
     """The batches of the catalogue that the checkpoint has, or had once and has not undone.
 
     A batch that is newer than all of the checkpoint was committed after the checkpoint was read, or was undone by a
-    restore. A batch whose ids differ from those in the commit log is an attempt that was undone.
+    restore. Where the commit log has no entry, all batches are listed: the log was lost. A batch whose ids differ from
+    those in the commit log is an attempt that was undone.
     """
-    newest = max(survey.committed, default=-1)
-    return [entry for entry in listed if entry.batch <= newest and _has_its_ids(entry, survey.commits.get(entry.batch))]
+    newest = survey.newest_commit
+    here = [entry for entry in listed if newest is None or entry.batch <= newest]
+    return [entry for entry in here if _has_its_ids(entry, survey.commits.get(entry.batch))]
 
 
 def _has_its_ids(entry: CataloguedBatch, commit: Commit | None) -> bool:
