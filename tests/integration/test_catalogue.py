@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from mooring.catalogue.rows import SCHEMA, TABLE_PARTITION_COLUMN
+from mooring.catalogue.table import batches_listed
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
@@ -174,6 +176,28 @@ def test_a_forecast_has_sizes_from_the_catalogue(spark: SparkSession, events: Da
     moves = {move["task"]: move["bytes"] for move in outlook["moves"]}
     assert moves == {f"{query.id}/Partition {partition}": size for partition, size in bytes.items()}
     assert outlook["bytes-to-fetch"] == sum(moves.values()) > 0
+
+
+def test_an_undone_attempt_of_a_batch_is_in_no_sum(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of both attempts are in the table where an agent was replaced while it wrote."""
+    rows = [
+        {"kind": "commit", "query": "q", "batch": batch, "operator": 0, "partition": partition, "id": id, "keys": keys}
+        | {"bytes": keys * 10, "committed_ms": keys * 100, "deployment": "app", "hundred": 0}
+        for batch, partition, id, keys in [
+            (0, 0, "old", 1),
+            (1, 0, "undone0", 50),
+            (1, 1, "undone1", 60),
+            (1, 0, "valid0", 2),
+            (1, 1, "valid1", 3),
+            (2, 0, "undone2", 70),
+        ]
+    ]
+    table = str(tmp_path / "table")
+    DeltaTables(spark._jvm).append(table, SCHEMA, TABLE_PARTITION_COLUMN, rows, "w", 1)
+    found = batches_listed(spark, table, "q", {1: ["valid0", "valid1"], 2: ["valid2"]})
+    assert [(one.batch, one.keys, one.bytes, one.committed_ms) for one in found] == [(0, 1, 10, 100), (1, 5, 50, 300)]
+    found = batches_listed(spark, table, "q", {})
+    assert [one.keys for one in found] == [1, 115, 70]
 
 
 def _until(spark: SparkSession, checkpoint: Path, batch: int) -> list:

@@ -116,7 +116,7 @@ def test_a_log_that_is_half_written_is_set_aside(query: Query) -> None:
     newest.write_bytes(newest.read_bytes()[:40])
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
     query.goes_on()
-    wait_until(lambda: list(query.table.parent.glob("state_versions.damaged-*")), "the table to be set aside", 90)
+    wait_until(lambda: list(query.table.parent.glob("state_versions.damaged-*")), "the table to be set aside", 180)
     assert query.is_whole()
 
 

@@ -172,10 +172,15 @@ class ReportBook:
         """Remove the reports from which these rows were made, and reports that can not get a row any more.
 
         Call it when the table has the rows of all batches up to `newest`. A version of these batches that is reported
-        later has its row already, or belongs to a task that was given up.
+        later has its row already, or belongs to a task that was given up. A snapshot that is reported again gets no
+        second row.
         """
         for row in rows:
-            (self.commits if row["kind"] == "commit" else self.snapshots).pop(row["id"], None)
+            if row["kind"] == "commit":
+                self.commits.pop(row["id"], None)
+            else:
+                self.snapshots.pop(row["id"], None)
+                self.versions.pop(row["id"], None)
         self.commits = _after(self.commits, newest)
         self.snapshots = _after(self.snapshots, newest - _BATCHES_KNOWN)
 

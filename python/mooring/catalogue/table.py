@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,6 @@ _COLUMNS_OF_A_BATCH: Final = (
     "IF(count(keys) = count(*), sum(keys), NULL) AS keys",
     "IF(count(bytes) = count(*), sum(bytes), NULL) AS bytes",
     "max(deployment) AS deployment",
-    "collect_set(IF(partition = 0, id, NULL)) AS ids",
 )
 
 
@@ -30,8 +30,7 @@ _COLUMNS_OF_A_BATCH: Final = (
 class CataloguedBatch:
     """One batch in the catalogue, summed over all stores; None where a store has no value.
 
-    `bytes` is the size of the SST files. `offsets` has one text for each source. `ids` are the unique ids of the
-    versions in partition 0, over all operators: they tell two attempts of one batch apart.
+    `bytes` is the size of the SST files. `offsets` has one text for each source.
     """
 
     batch: int
@@ -41,7 +40,6 @@ class CataloguedBatch:
     keys: int | None
     bytes: int | None
     deployment: str
-    ids: frozenset[str]
 
 
 def own_table(checkpoint: Path) -> str | None:
@@ -50,13 +48,23 @@ def own_table(checkpoint: Path) -> str | None:
     return str(table) if (table / "_delta_log").is_dir() else None
 
 
-def batches_listed(spark: SparkSession, table: str, query: str) -> list[CataloguedBatch]:
-    """The batches of a query in a catalogue, oldest first. CheckpointError when it can not be read."""
+def batches_listed(
+    spark: SparkSession, table: str, query: str, valid_ids: Mapping[int, Collection[str]]
+) -> list[CataloguedBatch]:
+    """The batches of a query in a catalogue, oldest first. CheckpointError when it can not be read.
+
+    `valid_ids` has the unique ids of batches, as the commit log names them. Rows of such a batch with other ids are of
+    an attempt that was undone, and do not count. All rows of other batches count.
+    """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     try:
-        commits = _commits(spark, table, query)
+        valid = spark.createDataFrame(
+            [(batch, sorted(ids)) for batch, ids in valid_ids.items()], "batch BIGINT, valid_ids ARRAY<STRING>"
+        )
+        commits = _commits(spark, table, query).join(f.broadcast(valid), "batch", "left")
+        commits = commits.where("valid_ids IS NULL OR array_contains(valid_ids, id)")
         columns = (f.expr(column) for column in _COLUMNS_OF_A_BATCH)
         found = commits.groupBy("batch").agg(*columns).orderBy("batch").collect()
     except PySparkException as fault:
@@ -100,5 +108,4 @@ def _catalogued_batch(row: Any) -> CataloguedBatch:
         row["keys"],
         row["bytes"],
         row.deployment,
-        frozenset(row.ids),
     )

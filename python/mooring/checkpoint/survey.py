@@ -85,6 +85,11 @@ class Survey:
         unknown = (fault.batch for fault in self._commits_read[1] if not fault.is_damage)
         return tuple(sorted((*self.commits, *unknown)))
 
+    @property
+    def newest_commit(self) -> int | None:
+        """The newest batch with an entry in the commit log, also one that can not be read; None where it has none."""
+        return max(self._entries(COMMITS), default=None)
+
     @cached_property
     def begun(self) -> Mapping[int, BegunBatch]:
         """The entries of the offset log that can be read, in order of batches."""

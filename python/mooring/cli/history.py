@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from mooring.catalogue.table import CataloguedBatch, batches_listed
 from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, state_table, under_way
-from mooring.checkpoint.logs import Commit
 from mooring.checkpoint.pins import pinned
 from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     with_catalogue = bool(arguments.catalog or arguments.catalog_table)
     if with_catalogue:
         catalogue = arguments.catalog_table or catalogue_in(checkpoint, "--catalog")
-        batches = _with_catalogue(batches, _of_this_history(_listed(checkpoint, catalogue), survey))
+        batches = _with_catalogue(batches, _of_this_history(_listed(checkpoint, catalogue, survey), survey))
     lease = lease_on(checkpoint)
     runs = lease is not None and lease.holds(time.time_ns() // 1_000_000)
     found = {
@@ -62,24 +61,28 @@ def run(arguments: argparse.Namespace) -> None:
         _show(found, with_catalogue)
 
 
-def _listed(checkpoint: Path, table: str) -> list[CataloguedBatch]:
+def _listed(checkpoint: Path, table: str, survey: Survey) -> list[CataloguedBatch]:
     with state_table.session({}) as spark:
-        return batches_listed(spark, table, query_id(checkpoint))
+        return batches_listed(spark, table, query_id(checkpoint), _ids_in_log(survey))
+
+
+def _ids_in_log(survey: Survey) -> dict[int, list[str]]:
+    """Batch to the unique ids of all its versions, for the commits that have ids."""
+    ids = {
+        batch: [id for of_task in commit.state_ids.values() for id in of_task]
+        for batch, commit in survey.commits.items()
+    }
+    return {batch: of_batch for batch, of_batch in ids.items() if of_batch}
 
 
 def _of_this_history(listed: list[CataloguedBatch], survey: Survey) -> list[CataloguedBatch]:
     """The batches of the catalogue that the checkpoint has, or had once and has not undone.
 
     A batch that is newer than all of the checkpoint was committed after the checkpoint was read, or was undone by a
-    restore. A batch whose ids differ from those in the commit log is an attempt that was undone.
+    restore. Where the commit log has no entry, all batches are listed: the log was lost.
     """
-    newest = max(survey.committed, default=-1)
-    return [entry for entry in listed if entry.batch <= newest and _has_its_ids(entry, survey.commits.get(entry.batch))]
-
-
-def _has_its_ids(entry: CataloguedBatch, commit: Commit | None) -> bool:
-    """Whether a commit has the ids of a batch of the catalogue; True where they can not be compared."""
-    return commit is None or not commit.ids_of_first_partition or entry.ids <= commit.ids_of_first_partition
+    newest = survey.newest_commit
+    return [entry for entry in listed if newest is None or entry.batch <= newest]
 
 
 def _with_catalogue(batches: list[dict[str, Any]], listed: list[CataloguedBatch]) -> list[dict[str, Any]]:

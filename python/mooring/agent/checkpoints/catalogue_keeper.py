@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from mooring.agent.checkpoints.checkpoint_logs import CheckpointLogs
+from mooring.agent.checkpoints.checkpoint_logs import CheckpointLogs, NewBatches
+from mooring.agent.checkpoints.table_damage import DamageCounts
 from mooring.agent.checkpoints.table_upkeep import TableUpkeep, TidiedTables
 from mooring.catalogue.rows import (
     BATCHES_IN_PARTITION,
@@ -44,23 +45,8 @@ _MOST_REPORTS: Final = 20_000
 _MOST_CALLS: Final = 3
 """How many such calls one pass makes. Together they take more reports than the JVM keeps."""
 
-_MOST_FAILURES: Final = 3
-"""After so many failed readings in a row, one at each pass, a damaged table is set aside."""
-
-_FILE_NAME: Final = re.compile(r"\S*(/|\.(parquet|json|crc)(?![.\w]))\S*")
-"""Matches paths and names of files. They say nothing about what is wrong."""
-
-_DAMAGE: Final = re.compile(
-    r"(?i:json\w*exception|end-of-input|malformed|corrupt|not a parquet file|checksum error|file_not_exist)"
-    r"|DELTA_(FILE_NOT_FOUND|LOG|STATE|VERSION|INVALID|TRUNCATED)"
-)
-"""Matches an error which says that the table's own files are damaged or gone.
-
-An error of the storage, such as a time-out or a refused permission, does not match.
-"""
-
-_NEWER: Final = re.compile(r"(?i)protocol|unsupported|\bfeature")
-"""Matches Delta's error for a table that a newer Delta has written. Such a table does not count as damaged."""
+_MOST_FAILURES_AFTER_END: Final = 10
+"""After so many failures a query that has ended is given up. Its next start adds the rows that are missing."""
 
 _UNCLAIMED_SECONDS: Final = 60.0
 """How long reports are kept for a checkpoint of which no query is known. The agent hears of a query within a second."""
@@ -121,6 +107,7 @@ class _Query:
     upkeep: TableUpkeep
     has_new_run: bool = False
     has_ended: bool = False
+    failures_after_end: int = 0
     extent: TableExtent | None = None
     copies: dict[int, list[str]] = field(default_factory=dict)
 
@@ -150,7 +137,7 @@ class CatalogueKeeper:
         self._queries: dict[str, _Query] = {}  # by id
         self._report_books: dict[str, ReportBook] = {}  # path of the checkpoint, without a scheme -> its reports
         self._unclaimed_since: dict[str, float] = {}  # key of `_report_books` without a query -> since when
-        self._read_failures: dict[str, int] = {}  # table -> how often in a row it could not be read
+        self._damage = DamageCounts()
         self._locations: dict[str, str] = {}  # executor -> its location
         self._lock = threading.Lock()
         self._is_due = threading.Event()
@@ -203,7 +190,7 @@ class CatalogueKeeper:
             self._queries[event.query] = _Query(event.query, event.run, event.checkpoint, table, upkeep)
         else:
             known.has_new_run = known.has_new_run or known.run != event.run
-            known.run, known.has_ended = event.run, False
+            known.run, known.has_ended, known.failures_after_end = event.run, False, 0
 
     def end(self) -> None:
         """Make a last pass, and wait a moment for it. After that moment it ends by itself, or with the application."""
@@ -221,9 +208,9 @@ class CatalogueKeeper:
             faults = self.write()
             if faults and not self._has_warned and not self._is_ending.is_set():  # Spark may have ended before it
                 self._has_warned = True
-                said = str(faults[0]) if isinstance(faults[0], MooringError) else repr(faults[0])
                 self._warn(
-                    f"the catalogue of committed state could not be brought up to date ({said}); it is tried again"
+                    f"the catalogue of committed state could not be brought up to date ({_said(faults[0])});"
+                    " it is tried again"
                 )
             with self._lock:
                 if not faults and any(query.has_ended for query in self._queries.values()):
@@ -238,25 +225,46 @@ class CatalogueKeeper:
                 if query.has_new_run:
                     query.extent, query.has_new_run = None, False
         faults: dict[str, Exception] = {}
-        unfinished: set[str] = set()
+        unfinished: set[str] = set()  # those that had new batches
+        is_behind = False
         for query in queries:
             try:
-                if self._append_new_rows(query):
+                new = self._append_new_rows(query)
+                is_behind = is_behind or not new.are_all
+                if new.found or not new.are_all:
                     unfinished.add(query.id)
             except Exception as fault:  # of any class, so that one query holds up no other, and the thread goes on
                 faults[query.id] = fault
-        if not faults and unfinished:
+        self._forget([query for query in ended if query.id not in unfinished], faults)
+        if unfinished and not faults and not is_behind:
             with suppress(AgentError):  # the main thread gets the same error, and ends the agent
                 self._reports_written()
+        return list(faults.values())
+
+    def _forget(self, ended: list[_Query], faults: dict[str, Exception]) -> None:
+        """Forget the ended queries that have all their rows, and those that failed too often; these have no fault then.
+
+        A query of which there is a newer run is kept.
+        """
+        given_up: dict[str, Exception] = {}
         with self._lock:
             for query in ended:
-                is_done = query.id not in faults and query.id not in unfinished
-                has_no_newer_run = query.has_ended and not query.has_new_run and self._queries.get(query.id) is query
-                if is_done and has_no_newer_run:
-                    del self._queries[query.id]
-                    self._read_failures.pop(query.table, None)
+                if not query.has_ended or query.has_new_run or self._queries.get(query.id) is not query:
+                    continue
+                if query.id in faults:
+                    query.failures_after_end += 1
+                    if query.failures_after_end < _MOST_FAILURES_AFTER_END:
+                        continue
+                    given_up[query.id] = faults.pop(query.id)
+                del self._queries[query.id]
+                self._damage.forget(query.table)
             self._drop_unclaimed_books()
-        return list(faults.values())
+        for id, fault in given_up.items():
+            if not self._is_ending.is_set():  # as in `_run`
+                self._warn(
+                    f"the catalogue lacks rows of the query {id}, which has ended ({_said(fault)});"
+                    " its next start adds them"
+                )
 
     def _take_reports(self) -> None:
         for _ in range(_MOST_CALLS):
@@ -274,33 +282,58 @@ class CatalogueKeeper:
         for path in since.keys() - self._unclaimed_since.keys():
             del self._report_books[path]
 
-    def _append_new_rows(self, query: _Query) -> bool:
-        """Append the rows of the query's new batches, and tidy its table. Whether there were new batches."""
+    def _append_new_rows(self, query: _Query) -> NewBatches:
+        """Append the rows of the query's new batches, and tidy its table. Returns these batches.
+
+        Where the query or the application has ended, snapshots without a new batch get their rows too.
+        """
         logs = CheckpointLogs(query.checkpoint, self._open_tree)
         extent, query.extent = query.extent, None  # after a failure below, the next pass reads it from the table
         if extent is None:
-            extent = self._remove_undone_rows(query, logs)
+            extent = self._extent_in_table(query, logs)
         elif extent.has_table and not self._tables.exists(query.table):  # somebody has removed it
             extent = TableExtent()
-        batches = logs.batches_after(extent.batch, _MOST_BATCHES)
-        if batches:
+        new = logs.batches_after(extent.batch, _MOST_BATCHES)
+        batches = new.found
+        is_last = query.has_ended or self._is_ending.is_set()
+        if batches or is_last:
             self._take_reports()  # after the log was read: executors report a version before its batch is committed
             common_columns = {"query": query.id, "deployment": self._application, "line": extent.times_gone_back}
             book = self._book_of(query)
             rows = book.rows(batches, common_columns, self._locations_of_copies(query))
-            newest = batches[-1][0].batch
+            newest = batches[-1][0].batch if batches else extent.batch
             if rows:
-                writer = f"{query.id}:{query.run}"
+                # Snapshots that were reported after the last batch have a number of their own: that of a writer rises.
+                writer = f"{query.id}:{query.run}" if batches else f"{query.id}:{query.run}:snapshots"
                 self._tables.append(query.table, SCHEMA, TABLE_PARTITION_COLUMN, rows, writer, newest)
             book.drop_written(rows, newest)
             extent = TableExtent(newest, extent.times_gone_back, extent.has_table or bool(rows))
         query.extent = extent
         if batches and extent.has_table:
             query.upkeep.tidy(extent.batch)
-        return bool(batches)
+        return new
 
     def _book_of(self, query: _Query) -> ReportBook:
         return self._report_books.setdefault(_path_of(query.checkpoint), ReportBook())
+
+    def _extent_in_table(self, query: _Query, logs: CheckpointLogs) -> TableExtent:
+        """How far the rows reach, after those of undone batches were removed.
+
+        A damaged table in the checkpoint is renamed, and counts as no table. A shared table is never renamed.
+        """
+        table = query.table
+        try:
+            extent = self._remove_undone_rows(query, logs)
+        except AgentError as fault:
+            is_damaged = self._damage.is_damaged(table, str(fault))
+            if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
+                raise
+            aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
+            self._tables.rename(table, aside)
+            self._warn(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
+            extent = TableExtent()
+        self._damage.forget(table)
+        return extent
 
     def _remove_undone_rows(self, query: _Query, logs: CheckpointLogs) -> TableExtent:
         """Remove the rows of undone batches from the table, and return how far the other rows reach.
@@ -309,7 +342,7 @@ class CatalogueKeeper:
         than the log. The rows reach up to the newest batch that was not undone.
         """
         of_query = f"query = '{query.id}'"
-        read = self._read_extent(query.table, of_query)
+        read = self._tables.select(query.table, _EXTENT, of_query)
         if not read or "batch" not in read[0]:
             return TableExtent()
         newest, times_gone_back, query.upkeep.first_hundred = (
@@ -336,36 +369,16 @@ class CatalogueKeeper:
         self._tables.remove(query.table, f"{of_query} AND line <= {times_gone_back} AND {since}")
         return TableExtent(last, times_gone_back + 1, has_table=True)
 
-    def _read_extent(self, table: str, of_query: str) -> list[CatalogueRow] | None:
-        """The last batch, the greatest `line` and the first partition of the query's rows; None without a table.
-
-        A damaged table in the checkpoint is renamed, and counts as no table. A shared table is never renamed.
-        """
-        try:
-            extent = self._tables.select(table, _EXTENT, of_query)
-        except AgentError as fault:
-            self._read_failures[table] = self._read_failures.get(table, 0) + 1
-            said = _FILE_NAME.sub("", str(fault).replace(table, ""))
-            is_damaged = (
-                _DAMAGE.search(said) is not None
-                and _NEWER.search(said) is None
-                and self._read_failures[table] >= _MOST_FAILURES
-            )
-            if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
-                raise
-            aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
-            self._tables.rename(table, aside)
-            self._warn(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
-            extent = None
-        self._read_failures.pop(table, None)
-        return extent
-
     def _locations_of_copies(self, query: _Query) -> LocationsOfCopies:
         with self._lock:
             return {
                 partition: sorted({self._locations[id] for id in executors if id in self._locations})
                 for partition, executors in query.copies.items()
             }
+
+
+def _said(fault: Exception) -> str:
+    return str(fault) if isinstance(fault, MooringError) else repr(fault)
 
 
 def _path_of(checkpoint: str) -> str:

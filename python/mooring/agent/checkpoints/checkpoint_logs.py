@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from mooring.checkpoint.logs import COMMITS, OFFSETS, BegunBatch, Commit, parse_begun, parse_commit
@@ -11,6 +12,17 @@ from mooring.metadata.tree import FileEntry, FileTree, Unreadable
 
 _MOST_BYTES: Final = 16 << 20
 """How large an entry of a log may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewBatches:
+    """Commits in order, each with its entry in the offset log; None where there is no such entry.
+
+    `are_all` says whether the commit log had no further entries.
+    """
+
+    found: list[tuple[Commit, BegunBatch | None]]
+    are_all: bool
 
 
 class CheckpointLogs:
@@ -34,23 +46,23 @@ class CheckpointLogs:
         commit = self._commit(entry)
         return frozenset() if commit is None else commit.ids_of_first_partition
 
-    def batches_after(self, last: int, most: int) -> list[tuple[Commit, BegunBatch | None]]:
+    def batches_after(self, last: int, most: int) -> NewBatches:
         """The commits after a batch, at most so many, up to the first entry that can not be read.
 
-        Where that entry is the first of all, its CheckpointError is raised. Each commit comes with the batch's entry
-        in the offset log; None where there is no such entry.
+        Where that entry is the first of all, its CheckpointError is raised.
         """
         found: list[tuple[Commit, BegunBatch | None]] = []
-        for entry in list(self.committed_after(last).values())[:most]:
+        entries = list(self.committed_after(last).values())
+        for entry in entries[:most]:
             try:
                 commit, begun = self._commit(entry), self._begun(entry.name)
             except CheckpointError:
                 if not found:
                     raise
-                break
+                return NewBatches(found, are_all=False)
             if commit is not None:
                 found.append((commit, begun))
-        return found
+        return NewBatches(found, are_all=len(entries) <= most)
 
     def _commit(self, entry: FileEntry) -> Commit | None:
         """The commit in this entry. None when Spark has removed the entry meanwhile, as it does with old entries."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
+from mooring.agent.checkpoints.table_damage import DamageCounts
 from mooring.catalogue.rows import COLUMNS, CatalogueRow
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree
@@ -33,6 +35,7 @@ class InMemory:
         self.is_away = False
         self.has_bug = False
         self.is_damaged = False
+        self.damaged_column: str | None = None  # none but this one, if it is set
         self.damage = "JsonEOFException: the log is damaged"
 
     def append(
@@ -53,7 +56,7 @@ class InMemory:
                 self.database.execute(f"INSERT INTO rows VALUES ({', '.join('?' * len(values))})", values)
 
     def select(self, path: str, columns: Sequence[str], where: str) -> list[CatalogueRow] | None:
-        if self.is_damaged and columns != ("1",):
+        if self.is_damaged and columns != ("1",) and (self.damaged_column is None or self.damaged_column in columns):
             raise AgentError(self.damage)
         try:
             found = self.database.execute(f"SELECT {', '.join(columns)} FROM rows WHERE {where}").fetchall()
@@ -96,12 +99,14 @@ def keeper(
     run: str = "run",
     **more: str,
 ) -> CatalogueKeeper:
+    """Thirty seconds pass from each damaged reading of a table to the next."""
     made = CatalogueKeeper(tables, take_reports, LocalFileTree, print)
     conf = {
         "spark.mooring.checkpoint.catalog.interval": "1h",
         "spark.mooring.checkpoint.catalog.retain.batches": str(retain),
         **{f"spark.mooring.checkpoint.catalog.{name}": value for name, value in more.items()},
     }
+    made._damage = DamageCounts(itertools.count(0, 30).__next__)
     made.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     made.handle(events.QueryPlanned(1, "q", run, "q", str(checkpoint), 0, {0: 2}))
     return made
@@ -295,6 +300,15 @@ def test_a_table_with_damaged_files_is_set_aside(tmp_path: Path, said: str) -> N
     assert not tables.is_damaged
 
 
+def test_a_table_with_damage_in_one_column_is_set_aside(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    keeper(tables, made.directory).write()
+    tables.is_damaged, tables.damaged_column = True, "store"
+    catalogue = keeper(tables, made.directory, run="another")
+    assert [len(catalogue.write()) for _ in range(3)] == [1, 1, 0]
+    assert not tables.is_damaged and tables.batches == [0, 1, 2]
+
+
 def test_a_commit_that_can_not_be_read_for_a_while_is_not_left_out(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=4), InMemory()
     refused = {"2"}
@@ -407,6 +421,25 @@ def test_the_jvm_learns_when_reports_are_in_rows(tmp_path: Path) -> None:
     catalogue.end()
 
 
+def test_the_jvm_does_not_learn_it_while_further_batches_have_no_rows(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=201, partitions=1, archives=()), InMemory()
+    told: list[int] = []
+    catalogue = keeper(tables, made.directory)
+    catalogue._reports_written = lambda: told.append(tables.batches[-1])
+    for _ in range(2):
+        assert not catalogue.write()
+    assert told == [200]
+    made.add(201)
+    made.add(202)
+    made.write("commits/202", "v1\n{")
+    assert not catalogue.write() and tables.batches[-1] == 201
+    assert told == [200]
+    made.commit(202)
+    assert not catalogue.write()
+    assert told == [200, 202]
+    catalogue.end()
+
+
 def test_a_table_that_is_ahead_of_a_log_that_was_taken_back_waits_for_its_batches(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=5), InMemory()
     first = keeper(tables, made.directory)
@@ -456,16 +489,64 @@ def test_a_query_whose_table_can_not_be_written_holds_up_no_other(tmp_path: Path
     catalogue.end()
 
 
+@pytest.mark.parametrize("ends", ["query", "application"])
+def test_a_snapshot_that_is_reported_after_the_last_batch_has_a_row(tmp_path: Path, ends: str) -> None:
+    made, tables = Made(tmp_path / "it", batches=2, partitions=1), InMemory()
+    snapshot = {**committed(made), "report": "snapshot-saved", "archive": [], "files": []}
+    told: list[dict[str, Any]] = [committed(made)]
+    catalogue = keeper(tables, made.directory, lambda most: json.dumps(told))
+    assert not catalogue.write()
+    told[:] = [snapshot]
+    assert not catalogue.write() and [row["kind"] for row in tables.rows] == ["commit", "commit"]
+    if ends == "query":
+        catalogue._queries["q"].has_ended = True
+        assert not catalogue.write() and not catalogue._queries
+    catalogue.end()
+    assert [(row["kind"], row["batch"]) for row in tables.rows] == [("commit", 0), ("commit", 1), ("snapshot", 0)]
+
+
+def test_a_query_that_has_ended_and_fails_ten_times_is_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    told: list[list[int]] = []
+    catalogue = keeper(tables, made.directory)
+    catalogue._reports_written = lambda: told.append(tables.batches)
+    catalogue.handle(events.QueryPlanned(1, "p", "run", "p", str(tmp_path / "gone"), 0, {0: 2}))
+    (tmp_path / "gone").write_text("no directory")
+    catalogue._queries["p"].has_ended = True  # without the event: the thread would make passes of its own
+    assert [len(catalogue.write()) for _ in range(9)] == [1] * 9
+    assert not told and set(catalogue._queries) == {"q", "p"}
+    made.add(3)
+    assert catalogue.write() == []
+    assert told == [[0, 1, 2, 3]] and set(catalogue._queries) == {"q"}
+    assert capsys.readouterr().out.startswith("the catalogue lacks rows of the query p, which has ended (")
+    catalogue.end()
+
+
+def test_a_query_that_has_begun_again_is_not_given_up(tmp_path: Path) -> None:
+    tables = InMemory()
+    (tmp_path / "gone").write_text("no directory")
+    catalogue = keeper(tables, tmp_path / "gone")
+    catalogue._queries["q"].has_ended = True
+    for _ in range(9):
+        assert catalogue.write()
+    catalogue.handle(events.QueryPlanned(1, "q", "next", "q", str(tmp_path / "gone"), 0, {0: 2}))
+    assert [len(catalogue.write()) for _ in range(3)] == [1] * 3
+    catalogue._queries["q"].has_ended = True
+    assert catalogue.write() and set(catalogue._queries) == {"q"}
+    catalogue.end()
+
+
 def test_a_snapshot_that_is_told_after_the_agent_was_replaced_has_its_row_once(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
     fact = {**committed(made), "report": "snapshot-saved", "archive": [], "files": []}
-    told = [json.dumps([fact]), json.dumps([fact]), "[]"]
     first = keeper(tables, made.directory)
     first.write()
     first.end()
     for batch in (1, 2):
         made.add(batch)
-        second = keeper(tables, made.directory, lambda most: told.pop(0))
+        second = keeper(tables, made.directory, lambda most: json.dumps([fact]))
         second.write()
         second.end()
     assert [row["kind"] for row in tables.rows].count("snapshot") == 1
