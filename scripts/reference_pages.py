@@ -252,7 +252,7 @@ def samples() -> str:
     request = ContainerPlacementRequestMessage(uuid, "app-0001", "4", "10.0.0.7", 1578694070875, 10_000)
     response = request.answered(StatusCode.SUCCEEDED, "the tasks run there", 1578694099000)
     shown = {
-        "Job model, `jobModels/<version>`": json.loads(job_model_to_json(model)),
+        "Job model, `job-models/<version>` (in ZooKeeper `jobModels/<version>`)": json.loads(job_model_to_json(model)),
         "Placement request, `samza-place-container-v1/<uuid>.ContainerPlacementRequestMessage`": request.as_json(),
         "Placement response, `samza-place-container-v1/<uuid>.ContainerPlacementResponseMessage`": response.as_json(),
         "Drain notification, `samza-drain-v1/<uuid>`": json.loads(DrainNotification(uuid, "app-0001").to_json()),

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import Protocol
 
 from mooring.agent.agent_state import AgentState
@@ -185,12 +186,15 @@ class Agent:
         if fleet.queries.keys() != before.queries.keys():
             ended = [query for id, query in before.queries.items() if id not in fleet.queries]
             self._counters.end(ended, fleet.queries)
+        causes = list(takewhile(lambda order: isinstance(order, orders.LogLine), new_orders))
+        for order in causes:  # such as the line about a lost executor: before the line about the moves that result
+            self._carry_out(order)
         if fleet.model is not before.model:
             moved = plan_moves(before.model, fleet.model)
             self._counters.moves += sum(move.source_processor is not None for move in moved.moves)
             if line := describe_moves(fleet, moved):
                 self._bridge.warn(line)
-        for order in new_orders:
+        for order in new_orders[len(causes) :]:
             self._carry_out(order)
 
     def _apply_settings(self, event: events.ApplicationStarted) -> None:

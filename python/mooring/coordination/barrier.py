@@ -28,7 +28,11 @@ def next_barrier_state(
 
 
 class Barriers(ABC):
-    """One barrier for each version; the newest ten are kept. The leader opens and ends barriers, participants join."""
+    """One barrier for each version; the newest ten are kept. The leader opens and ends barriers, participants join.
+
+    The agent decides by `mooring.agent.state.barrier`, and records only the result here (`mooring.records.zookeeper`):
+    no executor joins.
+    """
 
     @abstractmethod
     def open(self, version: int, leadership: Leadership) -> None:

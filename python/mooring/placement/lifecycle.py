@@ -41,7 +41,7 @@ class Happening(Enum):
 
     CAN_NOT_BE_DONE = "it can not be done"
     CAN_BE_DONE = "it can be done"
-    TURN_TO_MOVE = "its turn has come, and the destination is another place"
+    TURN_TO_MOVE = "its turn has come, and nothing is to be restarted"
     TURN_TO_RESTART = "its turn has come, and the destination is where the processor is"
     TURN_TO_AWAIT_COPIES = "its turn has come, and copies of the tasks on its executor are not warm"
     TURN_TO_RESTART_COPIES = "its turn has come, and the destination is where the standby is"

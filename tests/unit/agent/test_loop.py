@@ -27,6 +27,7 @@ class Bridge:
         self.plans: list[Rows] = []
         self.copies: list[Copies] = []
         self.said: list[str] = []
+        self.logged: list[str] = []
         self.told: list[str] = []
         self.executors: set[str] = set()
         self.picked_up: list[events.Event] = []
@@ -73,9 +74,11 @@ class Bridge:
 
     def warn(self, message: str) -> None:
         self.said.append(message)
+        self.logged.append(message)
 
     def info(self, message: str) -> None:
         self.told.append(message)
+        self.logged.append(message)
 
     def metrics(self, values: dict[str, float]) -> None:
         pass
@@ -126,6 +129,16 @@ def test_the_log_says_which_tasks_a_plan_moves() -> None:
     run(bridge)
     moved = [line for line in bridge.said if "from processor 0 at a to 1 at b (to share the load)" in line]
     assert len(moved) == 1 and moved[0].startswith("job model "), bridge.said
+
+
+def test_the_log_says_that_an_executor_is_lost_before_it_says_which_tasks_move_for_that() -> None:
+    settings = started(standby_replication_factor="2")
+    both = [[settings, *executors("a", "b")], [planned()], *[[] for _ in range(5)]]
+    bridge = Bridge(*both, [events.ExecutorLost(100_000, "0", "killed")], *[[] for _ in range(5)])
+    run(bridge)
+    (lost,) = (at for at, line in enumerate(bridge.logged) if "executor 0 on a counts as lost" in line)
+    moved = [at for at, line in enumerate(bridge.logged) if "(processor 0 has no executor)" in line]
+    assert moved and lost < moved[0], bridge.logged
 
 
 def test_the_replication_factor_of_the_settings_is_planned_and_survives_the_agent() -> None:

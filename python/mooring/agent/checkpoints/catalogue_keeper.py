@@ -338,8 +338,9 @@ class CatalogueKeeper:
     def _remove_undone_rows(self, query: _Query, logs: CheckpointLogs) -> TableExtent:
         """Remove the rows of undone batches from the table, and return how far the other rows reach.
 
-        A batch was undone if the commit log has other ids for partition 0 than its rows have, or if the batch is newer
-        than the log. The rows reach up to the newest batch that was not undone.
+        A batch is valid if the commit log has all ids that its rows have for partition 0. The rows after the newest
+        valid batch are removed, also valid ones where rows of two attempts are mixed: `batches_after` gives these
+        batches again. Where the log is empty nothing is removed.
         """
         of_query = f"query = '{query.id}'"
         read = self._tables.select(query.table, _EXTENT, of_query)

@@ -81,10 +81,11 @@ final class ClusterWatch(
   }
 
   /**
-   * Redirects the waiting tasks of running stages whose executor can not run them: it is alive and gets no tasks from Spark, or
-   * it is lost or leaving. Each task goes to the first executor of its row that can run it.
+   * Redirects the waiting tasks of running stages whose executor can not run them: it is alive and gets no tasks from Spark, also
+   * because it is to be removed; or, with standbys, it is lost or leaving. Each task goes to the first executor of its row that can
+   * run it.
    *
-   * Without standbys, tasks of a lost or leaving executor are not redirected. They wait for `spark.locality.wait`, as in stock
+   * Without standbys, tasks of a lost executor are not redirected. They wait for `spark.locality.wait`, as in stock
    * Spark: a new executor that starts on the same host finds their state there.
    */
   def redirect(): Unit = FailOpen.otherwise("redirection of tasks", ()) {

@@ -148,6 +148,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       cluster.redirect() // before Spark notes the loss, and starts the waiting tasks wherever a slot is free
       stuckTasks.foreach(_.noteSilence(executor, forMs))
       ExecutorShim.killAndReplace(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
+      // Spark then removes it, and `ClusterWatch.onExecutorRemoved` reports that to the agent.
     }
   }
 
