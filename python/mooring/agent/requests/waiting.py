@@ -60,6 +60,6 @@ def _move_or_restart(queue: RequestQueue, fleet: Fleet, action: Action, conflict
         return Outcome(Happening.WAS_SWITCHED, "an agent before this one had switched it")
     # An earlier agent may have switched the move, and the processor is at the source again. Then the move begins anew.
     source = saved.source if saved else executor
-    # Where the processor is at the destination already, by an earlier request or by itself, *reserving* ends the request.
+    # Where the processor is at the destination already, since the request was made, *reserving* ends the request.
     message = f"looking for an executor for {action.request.destination_host}"
     return Outcome(Happening.TURN_TO_MOVE, message, source=source)
