@@ -187,8 +187,8 @@ def _may_change(
         return False
     if earlier.host_action is not None:
         return earlier.host_action is HostAction.OPEN and earlier.destination_host == request.destination_host
-    processor = fleet.base_of(request.processor_id)
-    return processor in fleet.processors and fleet.base_of(earlier.processor_id) == processor
+    is_of_host = request.host_action is not None
+    return not is_of_host and fleet.base_of(earlier.processor_id) == fleet.base_of(request.processor_id)
 
 
 def _final_answers(fleet: Fleet, messages: StoredMessages, now_ms: int) -> Responses:

@@ -20,13 +20,10 @@ _NO_COPIES = "spark.mooring.standby.replication.factor is 1"
 
 def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why the request can not be done now; None when it can."""
-    id = request.processor_id
-    is_known = request.host_action is not None or fleet.base_of(id) in fleet.processors
-    if not is_known or (request.standby is not None and _is_standby(fleet, id)):
-        return _unknown_processor(fleet, id)
     lasting = lasting_refusal(fleet, request)
     if lasting is not None or request.standby is not None:
         return lasting
+    id = request.processor_id
     if request.host_action is not None:
         return _refused_host(fleet, request.destination_host, request.host_action)
     if _is_standby(fleet, id):
@@ -37,6 +34,9 @@ def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | No
 def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why the request can never be done, whatever the requests before it change; None when it can, now or later."""
     id, destination = request.processor_id, request.destination_host
+    is_known = request.host_action is not None or fleet.base_of(id) in fleet.processors
+    if not is_known or (request.standby is not None and _is_standby(fleet, id)):
+        return _unknown_processor(fleet, id)
     if not fleet.settings.has_host_affinity and (request.standby or request.host_action or destination != ANY_HOST):
         return f"{_NO_PLACES}: expected a processor and {ANY_HOST}, as no task has a place of its own"
     if request.host_action is not None:

@@ -259,6 +259,20 @@ def test_what_is_forbidden_now_and_allowed_after_an_earlier_request_waits_for_th
     assert queues.changes(placed)[-1] == "SUCCEEDED", queues.message(placed)
 
 
+@pytest.mark.parametrize(("processor", "words"), [("99", "there is no processor 99"), ("0-7", "no processor 0-7")])
+def test_a_processor_that_is_not_there_is_refused_behind_a_request_that_opens_the_host(
+    processor: str, words: str
+) -> None:
+    queues = at_work()
+    asks(queues, HostAction.DRAIN, "b")
+    goes_on(queues)
+    opened = queues.asks_of_host(HostAction.OPEN, "b", at_ms=2)
+    placed = queues.places(processor, "b", at_ms=3)
+    queues.is_read()
+    assert queues.changes(placed) == ["BAD_REQUEST"] and words in queues.message(placed)
+    assert queues.changes(opened) == DONE
+
+
 def test_what_operators_said_is_kept_before_they_are_told_that_it_is_done() -> None:
     queues = at_work()
     asks(queues, HostAction.DRAIN, "b")
