@@ -40,7 +40,7 @@ def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> 
     if not fleet.settings.has_host_affinity and (request.standby or request.host_action or destination != ANY_HOST):
         return f"{_NO_PLACES}: expected a processor and {ANY_HOST}, as no task has a place of its own"
     if request.host_action is not None:
-        return None
+        return _unknown_host(fleet, destination)
     if request.standby is not None:
         return None if fleet.settings.replication_factor > 1 else f"{_NO_COPIES}: no processor has standbys"
     is_standby, has_copies = _is_standby(fleet, id), fleet.settings.replication_factor > 1
@@ -149,13 +149,17 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
     return None
 
 
-def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
+def _unknown_host(fleet: Fleet, host: str) -> str | None:
     known = _known_hosts(fleet)
-    if host not in known:
-        names = sorted(known - {""}, key=natural_order)
-        near = get_close_matches(host, names, n=1, cutoff=0)
-        expected = f"one of {listed(names, _NAMED)}" if names else "one that is there, and there is none yet"
-        return f"there is no host {host}: expected {expected}{f'; nearest: {near[0]}' if near else ''}"
+    if host in known:
+        return None
+    names = sorted(known - {""}, key=natural_order)
+    near = get_close_matches(host, names, n=1, cutoff=0)
+    expected = f"one of {listed(names, _NAMED)}" if names else "one that is there, and there is none yet"
+    return f"there is no host {host}: expected {expected}{f'; nearest: {near[0]}' if near else ''}"
+
+
+def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
     others = {executor.location for executor in fleet.executors.values()} - fleet.overrides.drained - {host}
     if action is HostAction.DRAIN and not others:
         hint = ", ".join(
