@@ -2,7 +2,8 @@
 
 Requests about one processor wait for each other. So do requests about two processors that have copies of each other's
 tasks, except two requests that only stop or start standbys. A restart is about all processors on the executor that
-ends. Requests about one host wait for each other, but a host that is being emptied may be opened.
+ends. Requests about one host wait for each other, but a host that is being emptied may be opened. A request to empty a
+host also waits for requests that open any other host: the last open host can not be emptied.
 
 There may be thousands of requests: each is looked up, not compared with every other.
 """
@@ -29,6 +30,7 @@ class _Concerned:
         self.sharing_of_standby_requests: set[str] = set()
         """The same for requests that start or stop standbys. Such a request changes only its own processor's copies."""
         self.hosts: dict[str, set[Phase]] = {}
+        self.opens_a_host = False
 
 
 class Conflicts:
@@ -98,6 +100,7 @@ class Conflicts:
     def _put(self, concerned: _Concerned, action: Action) -> None:
         if action.request.host_action is not None:
             concerned.hosts.setdefault(action.request.destination_host, set()).add(action.phase)
+            concerned.opens_a_host |= action.request.host_action is HostAction.OPEN
             return
         processors = self._processors(action)
         concerned.processors |= processors | action.processors
@@ -112,8 +115,9 @@ class Conflicts:
     def _waits_for(self, concerned: _Concerned, action: Action) -> bool:
         if action.request.host_action is not None:
             phases = concerned.hosts.get(action.request.destination_host, set())
-            opens = action.request.host_action is HostAction.OPEN
-            return bool(phases - {Phase.EMPTYING} if opens else phases)
+            if action.request.host_action is HostAction.OPEN:
+                return bool(phases - {Phase.EMPTYING})
+            return concerned.opens_a_host or bool(phases)
         processors = self._processors(action)
         if processors & (concerned.processors | concerned.sharing):
             return True

@@ -186,9 +186,11 @@ def _may_change(
     if order_key(earlier) > order_key(request) or request.uuid == earlier.uuid:
         return False
     if earlier.host_action is not None:
-        return earlier.host_action is HostAction.OPEN and earlier.destination_host == request.destination_host
-    processor = fleet.base_of(request.processor_id)
-    return processor in fleet.processors and fleet.base_of(earlier.processor_id) == processor
+        # While any other host is open, a host may be drained.
+        is_helped = request.host_action is HostAction.DRAIN or earlier.destination_host == request.destination_host
+        return earlier.host_action is HostAction.OPEN and is_helped
+    is_of_host = request.host_action is not None
+    return not is_of_host and fleet.base_of(earlier.processor_id) == fleet.base_of(request.processor_id)
 
 
 def _final_answers(fleet: Fleet, messages: StoredMessages, now_ms: int) -> Responses:

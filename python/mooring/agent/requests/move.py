@@ -312,11 +312,10 @@ def tasks_of(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
 
 def _how_it_opened(fleet: Fleet, action: Action) -> str:
     """How many tasks opened local files at the destination, and how much was fetched, as far as that is known."""
-    keys = [
-        (fleet.queries[query].checkpoint.rstrip("/"), partition, action.destination)
-        for _, query, partition in tasks_of(fleet, action.request.processor_id)
-    ]
-    fetched = [fleet.ongoing.fetched_to_open[key] for key in keys if key in fleet.ongoing.fetched_to_open]
+    id = action.request.processor_id
+    by_task = fleet.ongoing.moves[id].fetched_to_open
+    tasks = [(fleet.queries[query].checkpoint.rstrip("/"), partition) for _, query, partition in tasks_of(fleet, id)]
+    fetched = [by_task[task] for task in tasks if task in by_task]
     if not fetched:
         return ""
     local = f"{fetched.count(0)} of {len(fetched)} tasks opened files that were on the host already"

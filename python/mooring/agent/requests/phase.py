@@ -73,9 +73,7 @@ def without_ongoing(fleet: Fleet, action: Action) -> Fleet:
     """The fleet without what the request changes for a while: its processor's move, and closed copies."""
     id, ongoing = action.request.processor_id, fleet.ongoing
     moves = {other: move for other, move in ongoing.moves.items() if other != id}
-    fetched_to_open = ongoing.fetched_to_open if moves else {}
-    closed_standbys = ongoing.closed_standbys - {id}
-    ongoing = replace(ongoing, moves=moves, fetched_to_open=fetched_to_open, closed_standbys=closed_standbys)
+    ongoing = replace(ongoing, moves=moves, closed_standbys=ongoing.closed_standbys - {id})
     return replace(fleet, ongoing=ongoing)
 
 

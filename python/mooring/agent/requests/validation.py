@@ -20,13 +20,10 @@ _NO_COPIES = "spark.mooring.standby.replication.factor is 1"
 
 def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why the request can not be done now; None when it can."""
-    id = request.processor_id
-    is_known = request.host_action is not None or fleet.base_of(id) in fleet.processors
-    if not is_known or (request.standby is not None and _is_standby(fleet, id)):
-        return _unknown_processor(fleet, id)
     lasting = lasting_refusal(fleet, request)
     if lasting is not None or request.standby is not None:
         return lasting
+    id = request.processor_id
     if request.host_action is not None:
         return _refused_host(fleet, request.destination_host, request.host_action)
     if _is_standby(fleet, id):
@@ -37,10 +34,13 @@ def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | No
 def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why the request can never be done, whatever the requests before it change; None when it can, now or later."""
     id, destination = request.processor_id, request.destination_host
+    is_known = request.host_action is not None or fleet.base_of(id) in fleet.processors
+    if not is_known or (request.standby is not None and _is_standby(fleet, id)):
+        return _unknown_processor(fleet, id)
     if not fleet.settings.has_host_affinity and (request.standby or request.host_action or destination != ANY_HOST):
         return f"{_NO_PLACES}: expected a processor and {ANY_HOST}, as no task has a place of its own"
     if request.host_action is not None:
-        return None
+        return _unknown_host(fleet, destination)
     if request.standby is not None:
         return None if fleet.settings.replication_factor > 1 else f"{_NO_COPIES}: no processor has standbys"
     is_standby, has_copies = _is_standby(fleet, id), fleet.settings.replication_factor > 1
@@ -149,13 +149,17 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
     return None
 
 
-def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
+def _unknown_host(fleet: Fleet, host: str) -> str | None:
     known = _known_hosts(fleet)
-    if host not in known:
-        names = sorted(known - {""}, key=natural_order)
-        near = get_close_matches(host, names, n=1, cutoff=0)
-        expected = f"one of {listed(names, _NAMED)}" if names else "one that is there, and there is none yet"
-        return f"there is no host {host}: expected {expected}{f'; nearest: {near[0]}' if near else ''}"
+    if host in known:
+        return None
+    names = sorted(known - {""}, key=natural_order)
+    near = get_close_matches(host, names, n=1, cutoff=0)
+    expected = f"one of {listed(names, _NAMED)}" if names else "one that is there, and there is none yet"
+    return f"there is no host {host}: expected {expected}{f'; nearest: {near[0]}' if near else ''}"
+
+
+def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
     others = {executor.location for executor in fleet.executors.values()} - fleet.overrides.drained - {host}
     if action is HostAction.DRAIN and not others:
         hint = ", ".join(

@@ -280,12 +280,16 @@ class Fleet:
     def with_opening(self, opened: StoreOpened) -> Fleet:
         """With the bytes that an executor fetched to open a store, if a processor has just moved to that executor."""
         task = task_of_store(opened.store)
-        is_destination = any(
-            move.is_switched and move.destination == opened.executor for move in self.ongoing.moves.values()
-        )
-        if task is None or not is_destination:
+        if task is None:
             return self
-        return replace(self, ongoing=self.ongoing.with_fetched(*task, opened.executor, opened.remote_bytes))
+        changed = {
+            id: move.with_fetched(task, opened.remote_bytes)
+            for id, move in self.ongoing.moves.items()
+            if move.is_switched and move.destination == opened.executor
+        }
+        return (
+            replace(self, ongoing=replace(self.ongoing, moves={**self.ongoing.moves, **changed})) if changed else self
+        )
 
     def with_query(self, query: Query) -> Fleet:
         """With one query added or replaced."""

@@ -84,34 +84,32 @@ class Overrides:
 class ProcessorMove:
     """A move of a processor from the executor `source` to the executor `destination`.
 
-    Until `is_switched`, the destination warms the tasks up.
+    Until `is_switched`, the destination warms the tasks up. After it, `fetched_to_open` maps checkpoint and partition
+    to the bytes of state that stores at the destination have fetched when they were opened.
     """
 
     source: str
     destination: str
     is_switched: bool = False
+    fetched_to_open: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    def with_fetched(self, task: tuple[str, int], fetched_bytes: int) -> ProcessorMove:
+        """With so many bytes more that the destination has fetched to open the stores of a partition."""
+        fetched = self.fetched_to_open.get(task, 0) + fetched_bytes
+        return replace(self, fetched_to_open={**self.fetched_to_open, task: fetched})
 
 
 @dataclass(frozen=True, slots=True)
 class OngoingRequests:
     """What the requests that are under way change for a while.
 
-    `moves` maps a processor to its move. While there are moves, `fetched_to_open` maps checkpoint, partition and
-    executor to the bytes of state that stores at a destination have fetched when they were opened. `closed_standbys`
-    are in the job model, and no executor has them for a while. `restarts` maps a request to the executor
-    that the JVM ends for it.
+    `moves` maps a processor to its move. `closed_standbys` are in the job model, and no executor has them for a while.
+    `restarts` maps a request to the executor that the JVM ends for it.
     """
 
     moves: Mapping[str, ProcessorMove] = field(default_factory=dict)
-    fetched_to_open: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
     closed_standbys: frozenset[str] = frozenset()
     restarts: Mapping[str, str] = field(default_factory=dict)
-
-    def with_fetched(self, checkpoint: str, partition: int, executor: str, fetched_bytes: int) -> OngoingRequests:
-        """With so many bytes more that an executor has fetched to open the stores of a partition."""
-        key = (checkpoint, partition, executor)
-        fetched = self.fetched_to_open.get(key, 0) + fetched_bytes
-        return replace(self, fetched_to_open={**self.fetched_to_open, key: fetched})
 
 
 @dataclass(frozen=True, slots=True)

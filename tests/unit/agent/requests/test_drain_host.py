@@ -176,6 +176,34 @@ def test_the_last_open_host_can_not_be_drained() -> None:
     assert queues.changes(asked) == ["BAD_REQUEST"] and "mooring open-host a first" in queues.message(asked)
 
 
+def test_a_host_is_drained_after_an_earlier_request_that_opens_the_only_other_host() -> None:
+    queues = at_work(executors=("1@a", "2@b"))
+    asks(queues, HostAction.DRAIN, "a")
+    goes_on(queues)
+    opened = queues.asks_of_host(HostAction.OPEN, "a", at_ms=2)
+    drain, unknown = (queues.asks_of_host(HostAction.DRAIN, host, at_ms=3) for host in ("b", "bb"))
+    queues.is_read()
+    assert queues.changes(opened) == DONE and queues.changes(drain) == DONE[:2]
+    assert queues.changes(unknown) == ["BAD_REQUEST"] and "there is no host bb" in queues.message(unknown)
+    goes_on(queues)
+    assert queues.changes(drain) == DONE and hosts_at_work(queues) == {"a"}
+
+
+def test_a_drain_waits_for_the_request_that_opens_another_host_while_that_has_to_wait() -> None:
+    queues = at_work(executors=("1@a", "2@b"))
+    first, second = (queues.asks_of_host(HostAction.DRAIN, "a", at_ms=at_ms) for at_ms in (1, 2))
+    queues.is_read()
+    opened = queues.asks_of_host(HostAction.OPEN, "a", at_ms=3)
+    drain = queues.asks_of_host(HostAction.DRAIN, "b", at_ms=4)
+    queues.is_read()
+    assert queues.changes(first) == DONE[:2]
+    assert [queues.changes(request) for request in (second, opened, drain)] == [DONE[:1]] * 3
+    goes_on(queues)
+    assert [queues.changes(request) for request in (first, second, opened)] == [DONE] * 3
+    goes_on(queues)
+    assert queues.changes(drain) == DONE and hosts_at_work(queues) == {"a"}
+
+
 def test_nothing_is_moved_or_restarted_at_a_drained_host() -> None:
     queues = at_work()
     asks(queues, HostAction.DRAIN, "b")
@@ -257,6 +285,20 @@ def test_what_is_forbidden_now_and_allowed_after_an_earlier_request_waits_for_th
     goes_on(queues, 3)
     assert queues.changes(opened) == DONE and queues.changes(placed)[0] == "ACCEPTED"
     assert queues.changes(placed)[-1] == "SUCCEEDED", queues.message(placed)
+
+
+@pytest.mark.parametrize(("processor", "words"), [("99", "there is no processor 99"), ("0-7", "no processor 0-7")])
+def test_a_processor_that_is_not_there_is_refused_behind_a_request_that_opens_the_host(
+    processor: str, words: str
+) -> None:
+    queues = at_work()
+    asks(queues, HostAction.DRAIN, "b")
+    goes_on(queues)
+    opened = queues.asks_of_host(HostAction.OPEN, "b", at_ms=2)
+    placed = queues.places(processor, "b", at_ms=3)
+    queues.is_read()
+    assert queues.changes(placed) == ["BAD_REQUEST"] and words in queues.message(placed)
+    assert queues.changes(opened) == DONE
 
 
 def test_what_operators_said_is_kept_before_they_are_told_that_it_is_done() -> None:

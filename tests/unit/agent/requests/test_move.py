@@ -222,7 +222,28 @@ def test_the_last_word_says_what_was_fetched_at_the_destination() -> None:
     assert queues.changes(asked) == DONE
     words = "; 1 of 2 tasks opened files that were on the host already, 77 bytes were fetched"
     assert queues.message(asked).endswith(words)
-    assert not queues.story.state.fleet.ongoing.fetched_to_open
+    assert not queues.story.state.fleet.ongoing.moves
+
+
+def test_an_answer_counts_no_openings_of_an_earlier_move_while_another_move_goes_on() -> None:
+    queues = Queues(running(partitions=4, executors=FOUR))
+    other = queues.places("2", "d", at_ms=1)
+    queues.is_read()
+    (task,) = tasks_of(queues, "0")
+    messages = []
+    for host, executor, remote_bytes in (("b", "2", 77), ("a", "1", 5), ("b", "2", 3)):
+        asked = queues.places("0", host, at_ms=2)
+        queues.is_read()
+        queues.carry_out(lambda to=executor: queues.story.sees_copies(to))  # type: ignore[misc]
+        queues.after()
+        assert where(queues, "0") == {executor} and queues.changes(other) == DONE[:2]
+        store = f"file:/ck/q/state/0/{task}"
+        opened = events.StoreOpened(queues.story.now_ms, executor, store, 3, 40, 5, 100, 1, remote_bytes, 0, 0)
+        queues.carry_out(lambda one=opened: queues.story.take(one))  # type: ignore[misc]
+        queues.runs_a_batch()
+        assert queues.changes(asked) == DONE
+        messages.append(queues.message(asked).rpartition(", ")[2])
+    assert messages == ["77 bytes were fetched", "5 bytes were fetched", "3 bytes were fetched"]
 
 
 def test_a_batch_before_the_move_says_nothing_of_it() -> None:

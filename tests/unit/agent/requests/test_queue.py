@@ -139,6 +139,13 @@ def test_standbys_that_no_processor_has_are_refused_behind_another_request_too()
     assert not queues.story.state.fleet.overrides.stopped_standbys
 
 
+def test_a_standby_in_place_of_a_processor_is_refused_behind_another_request_too(queues: Queues) -> None:
+    first, stop = queues.places("0", "nowhere", at_ms=1), queues.asks("STOP", "0-0", at_ms=2)
+    queues.is_read()
+    assert queues.changes(first) == ["ACCEPTED", "IN_PROGRESS"]
+    assert queues.changes(stop) == ["BAD_REQUEST"] and "there is no processor 0-0" in queues.message(stop)
+
+
 def test_a_malformed_message_is_a_bad_request_and_holds_nobody_up(queues: Queues) -> None:
     bad = Request(uuid4(), "", "", "", 0)
     queues.malformed[bad.uuid] = MalformedRequest(bad, "timestamp is missing")
