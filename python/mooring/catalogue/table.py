@@ -25,6 +25,9 @@ _COLUMNS_OF_A_BATCH: Final = (
     "max(deployment) AS deployment",
 )
 
+_BYTES_IF_KNOWN: Final = "IF(bytes = 0 AND keys > 0, NULL, bytes)"
+"""The size of a store. Rows of older releases say 0 where a store has keys and no SST files yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class CataloguedBatch:
@@ -95,6 +98,7 @@ def _commits(spark: SparkSession, table: str, query: str) -> DataFrame:
 
     rows = spark.read.format("delta").load(table) if is_path(table) else spark.read.table(table)
     of_query = rows.where((f.col("kind") == "commit") & (f.col("query") == query))
+    of_query = of_query.withColumn("bytes", f.expr(_BYTES_IF_KNOWN))
     return of_query.dropDuplicates(["batch", "operator", "partition", "id"])  # two agents may have written the same row
 
 
