@@ -46,9 +46,9 @@ COLUMNS: Final = {
 """The columns. There is one row for each store of a committed batch, and one for each snapshot.
 
 `kind` is `commit` or `snapshot`. `base` is the id of the version that this version builds on. `bytes` is the size of
-the store's SST files. With changelogs it is null while the store has keys and no SST file yet. `keys` is null where keys
-are not counted. `host` is where the version was committed, or where the snapshot was uploaded. `standby_hosts` are the
-locations that held a copy of the partition, of this version or of an earlier one, when the row was written.
+the store's SST files. With changelogs it is null while the store has keys and no SST file yet. `keys` is null where
+keys are not counted. `host` is where the version was committed, or where the snapshot was uploaded. `standby_hosts` are
+the locations that held a copy of the partition, of this version or of an earlier one, when the row was written.
 `line` is how often the query had gone back to an earlier batch when the row was written; it is no line of Spark. Times
 are milliseconds since the epoch, checksums are CRC32C.
 """

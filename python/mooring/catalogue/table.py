@@ -75,8 +75,8 @@ def newest_bytes(
 ) -> dict[int, int]:
     """Partition to the bytes of its state over all stores, after the newest batch that has a size for every store.
 
-    `valid_ids` as in `batches_listed`. Batches after `newest` do not count: a restore has undone them. Where it is None,
-    all count. CheckpointError when the catalogue can not be read.
+    `valid_ids` as in `batches_listed`. Batches after `newest` do not count: a restore has undone them, or they came
+    after the log was read. Where `newest` is None, all count. CheckpointError when the catalogue can not be read.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
