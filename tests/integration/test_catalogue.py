@@ -19,6 +19,7 @@ from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.job_outputs import last_commit
 from tests.integration.support.queries_with_pending_output import outer_join_in_windows, window_counts
+from tests.integration.support.restarted_job import FORMAT_KEY
 from tests.integration.support.spark_packages import delta
 from tests.unit.cli import records
 
@@ -88,6 +89,25 @@ def test_reports_that_the_agent_has_not_written_are_kept_for_the_next_agent(spar
     reports.written()
     reports.requeueTaken()
     assert json.loads(reports.take(20_000)) == list(range(2_000, 12_000)), "some may not be committed yet"
+
+
+@pytest.mark.heavy
+def test_no_sst_file_of_format_v1_is_noted(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    """Such a checkpoint gets no rows: nothing takes what is noted."""
+    checkpoint = tmp_path / "checkpoint"
+    spark.conf.set(CHANGELOG, "false")
+    spark.conf.set(FORMAT_KEY, "1")
+    try:
+        query = window_counts(events).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+        wait_until(lambda: last_commit(checkpoint) >= 2, "some batches", 90)
+        query.stop()
+    finally:
+        spark.conf.unset(CHANGELOG)
+        spark.conf.unset(FORMAT_KEY)
+    of = getattr(getattr(spark._jvm.io.mooring.localstore, "StoreWrites$"), "MODULE$").of
+    uploaded = sorted((checkpoint / "state").rglob("*.sst"))
+    stores = {file: of(spark._jvm.org.apache.hadoop.fs.Path(str(file.parent.parent))).get() for file in uploaded}
+    assert uploaded and not [file.name for file, noted in stores.items() if noted.take(file.name).isDefined()]
 
 
 def test_a_file_that_can_not_be_read_for_its_checksum_fails_no_upload(spark: SparkSession, tmp_path: Path) -> None:
