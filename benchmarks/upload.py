@@ -165,7 +165,8 @@ class Ours(Stock):
         self._host_files.opened()
         self.files = jvm.io.mooring.MooringCheckpointFileManager(path, self.conf)
         reads = jvm.io.mooring.localstore.StoreReads.of(path)
-        self.file_system = jvm.io.mooring.localstore.SharedFileSystem(self.file_system, self._host_files, reads, None)
+        shared = jvm.io.mooring.localstore.SharedFileSystem
+        self.file_system = shared(self.file_system, self._host_files, reads, None, True)
 
     def complete(self) -> None:
         """Keep the written files, as a commit does."""

@@ -13,12 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from mooring.catalogue.rows import SCHEMA, TABLE_PARTITION_COLUMN
-from mooring.catalogue.table import batches_listed
+from mooring.catalogue.table import batches_listed, newest_bytes
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.job_outputs import last_commit
 from tests.integration.support.queries_with_pending_output import outer_join_in_windows, window_counts
+from tests.integration.support.restarted_job import FORMAT_KEY
 from tests.integration.support.spark_packages import delta
 from tests.unit.cli import records
 
@@ -88,6 +89,25 @@ def test_reports_that_the_agent_has_not_written_are_kept_for_the_next_agent(spar
     reports.written()
     reports.requeueTaken()
     assert json.loads(reports.take(20_000)) == list(range(2_000, 12_000)), "some may not be committed yet"
+
+
+@pytest.mark.heavy
+def test_no_sst_file_of_format_v1_is_noted(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    """Such a checkpoint gets no rows: nothing takes what is noted."""
+    checkpoint = tmp_path / "checkpoint"
+    spark.conf.set(CHANGELOG, "false")
+    spark.conf.set(FORMAT_KEY, "1")
+    try:
+        query = window_counts(events).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+        wait_until(lambda: last_commit(checkpoint) >= 2, "some batches", 90)
+        query.stop()
+    finally:
+        spark.conf.unset(CHANGELOG)
+        spark.conf.unset(FORMAT_KEY)
+    of = getattr(getattr(spark._jvm.io.mooring.localstore, "StoreWrites$"), "MODULE$").of
+    uploaded = sorted((checkpoint / "state").rglob("*.sst"))
+    stores = {file: of(spark._jvm.org.apache.hadoop.fs.Path(str(file.parent.parent))).get() for file in uploaded}
+    assert uploaded and not [file.name for file, noted in stores.items() if noted.take(file.name).isDefined()]
 
 
 def test_a_file_that_can_not_be_read_for_its_checksum_fails_no_upload(spark: SparkSession, tmp_path: Path) -> None:
@@ -198,6 +218,25 @@ def test_an_undone_attempt_of_a_batch_is_in_no_sum(spark: SparkSession, tmp_path
     assert [(one.batch, one.keys, one.bytes, one.committed_ms) for one in found] == [(0, 1, 10, 100), (1, 5, 50, 300)]
     found = batches_listed(spark, table, "q", {})
     assert [one.keys for one in found] == [1, 115, 70]
+    assert newest_bytes(spark, table, "q", {1: ["valid0", "valid1"], 2: ["valid2"]}, 2) == {0: 20, 1: 30}
+    assert newest_bytes(spark, table, "q", {1: ["valid0", "valid1"]}, 1) == {0: 20, 1: 30}, "batch 2 is undone"
+    assert newest_bytes(spark, table, "q", {}, None) == {0: 700, 1: 630}
+
+
+def test_a_size_that_is_not_known_is_in_no_sum(spark: SparkSession, tmp_path: Path) -> None:
+    """Older releases wrote 0 where a store had keys and no SST files yet."""
+    sizes = [(0, 0, 0, 7), (0, 1, 40, 7), (1, 0, None, 8), (1, 1, 50, 8), (2, 0, 0, 0), (2, 1, 60, 9)]
+    rows = [
+        {"kind": "commit", "query": "q", "batch": batch, "operator": 0, "partition": partition, "id": f"{batch}"}
+        | {"keys": keys, "committed_ms": 1, "deployment": "app", "hundred": 0}
+        | ({} if size is None else {"bytes": size})
+        for batch, partition, size, keys in sizes
+    ]
+    table = str(tmp_path / "table")
+    DeltaTables(spark._jvm).append(table, SCHEMA, TABLE_PARTITION_COLUMN, rows, "w", 1)
+    assert [one.bytes for one in batches_listed(spark, table, "q", {})] == [None, None, 60]
+    assert newest_bytes(spark, table, "q", {}, 1) == {1: 50}
+    assert newest_bytes(spark, table, "q", {}, None) == {0: 0, 1: 60}
 
 
 def _until(spark: SparkSession, checkpoint: Path, batch: int) -> list:

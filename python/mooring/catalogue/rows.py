@@ -46,9 +46,9 @@ COLUMNS: Final = {
 """The columns. There is one row for each store of a committed batch, and one for each snapshot.
 
 `kind` is `commit` or `snapshot`. `base` is the id of the version that this version builds on. `bytes` is the size of
-the store's SST files. `keys` is null where keys are not counted. `host` is where the version was committed, or where
-the snapshot was uploaded. `standby_hosts` are the locations that held a copy of the partition, of this version or of
-an earlier one, when the row was written.
+the store's SST files. With changelogs it is null while the store has keys and no SST file yet. `keys` is null where
+keys are not counted. `host` is where the version was committed, or where the snapshot was uploaded. `standby_hosts` are
+the locations that held a copy of the partition, of this version or of an earlier one, when the row was written.
 `line` is how often the query had gone back to an earlier batch when the row was written; it is no line of Spark. Times
 are milliseconds since the epoch, checksums are CRC32C.
 """
@@ -188,13 +188,12 @@ class ReportBook:
         self, unique_id: str, report: Mapping[str, Any], commit: Commit, begun: BegunBatch | None
     ) -> dict[str, Any]:
         """The columns of the row for a committed version; `report` is empty where no executor has reported it."""
-        keys = int(report.get("keys", -1))
         return {
             "kind": "commit",
             **self.versions[unique_id].columns(unique_id),
             "base": report.get("base") or None,
-            "keys": keys if keys >= 0 else None,
-            "bytes": report.get("bytes"),
+            "keys": _known(report.get("keys")),
+            "bytes": _known(report.get("bytes")),
             "changelog": _file(report.get("changelog")),
             "host": report.get("host"),
             "watermark_ms": commit.watermark_ms,
@@ -246,6 +245,11 @@ def _store_of(report: Mapping[str, Any]) -> str:
 def _after(reports: Mapping[str, Mapping[str, Any]], batch: int) -> dict[str, Mapping[str, Any]]:
     """The reports on versions of later batches."""
     return {unique_id: report for unique_id, report in reports.items() if int(report["version"]) > batch + 1}
+
+
+def _known(number: int | None) -> int | None:
+    """A reported number; None where none was reported, or -1: the executor did not know it."""
+    return None if number is None or number < 0 else number
 
 
 def _file(reported: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any] | None:

@@ -25,6 +25,9 @@ _COLUMNS_OF_A_BATCH: Final = (
     "max(deployment) AS deployment",
 )
 
+_BYTES_IF_KNOWN: Final = "IF(bytes = 0 AND keys > 0, NULL, bytes)"
+"""The size of a store. Rows of older releases say 0 where a store has keys and no SST files yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class CataloguedBatch:
@@ -53,18 +56,13 @@ def batches_listed(
 ) -> list[CataloguedBatch]:
     """The batches of a query in a catalogue, oldest first. CheckpointError when it can not be read.
 
-    `valid_ids` has the unique ids of batches, as the commit log names them. Rows of such a batch with other ids are of
-    an attempt that was undone, and do not count. All rows of other batches count.
+    `valid_ids` has the unique ids of batches, as the commit log names them; `_commits` says what they decide.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     try:
-        valid = spark.createDataFrame(
-            [(batch, sorted(ids)) for batch, ids in valid_ids.items()], "batch BIGINT, valid_ids ARRAY<STRING>"
-        )
-        commits = _commits(spark, table, query).join(f.broadcast(valid), "batch", "left")
-        commits = commits.where("valid_ids IS NULL OR array_contains(valid_ids, id)")
+        commits = _commits(spark, table, query, valid_ids)
         columns = (f.expr(column) for column in _COLUMNS_OF_A_BATCH)
         found = commits.groupBy("batch").agg(*columns).orderBy("batch").collect()
     except PySparkException as fault:
@@ -72,16 +70,22 @@ def batches_listed(
     return [_catalogued_batch(row) for row in found]
 
 
-def newest_bytes(spark: SparkSession, table: str, query: str) -> dict[int, int]:
+def newest_bytes(
+    spark: SparkSession, table: str, query: str, valid_ids: Mapping[int, Collection[str]], newest: int | None
+) -> dict[int, int]:
     """Partition to the bytes of its state over all stores, after the newest batch that has a size for every store.
 
-    CheckpointError when the catalogue can not be read.
+    `valid_ids` as in `batches_listed`. Batches after `newest` do not count: a restore has undone them, or they came
+    after the log was read. Where `newest` is None, all count. CheckpointError when the catalogue can not be read.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     try:
-        of_batches = _commits(spark, table, query).groupBy("partition", "batch")
+        commits = _commits(spark, table, query, valid_ids)
+        if newest is not None:
+            commits = commits.where(f.col("batch") <= newest)
+        of_batches = commits.groupBy("partition", "batch")
         sums = of_batches.agg(f.sum("bytes").alias("bytes"), f.count("bytes").alias("known"), f.count("*").alias("all"))
         whole = sums.where("known = all").groupBy("partition").agg(f.max_by("bytes", "batch").alias("bytes"))
         return {row.partition: row.bytes for row in whole.collect()}
@@ -89,13 +93,22 @@ def newest_bytes(spark: SparkSession, table: str, query: str) -> dict[int, int]:
         raise CheckpointError(f"the catalogue {table} can not be read: {first_line(fault)}") from fault
 
 
-def _commits(spark: SparkSession, table: str, query: str) -> DataFrame:
-    """The rows of committed versions, each once."""
+def _commits(spark: SparkSession, table: str, query: str, valid_ids: Mapping[int, Collection[str]]) -> DataFrame:
+    """The rows of committed versions, each once.
+
+    Rows of a batch in `valid_ids` with other ids are of an attempt that was undone, and are left out. All rows of other
+    batches are there.
+    """
     from pyspark.sql import functions as f
 
     rows = spark.read.format("delta").load(table) if is_path(table) else spark.read.table(table)
     of_query = rows.where((f.col("kind") == "commit") & (f.col("query") == query))
-    return of_query.dropDuplicates(["batch", "operator", "partition", "id"])  # two agents may have written the same row
+    of_query = of_query.withColumn("bytes", f.expr(_BYTES_IF_KNOWN))
+    once = of_query.dropDuplicates(["batch", "operator", "partition", "id"])  # two agents may have written the same row
+    valid = spark.createDataFrame(
+        [(batch, sorted(ids)) for batch, ids in valid_ids.items()], "batch BIGINT, valid_ids ARRAY<STRING>"
+    )
+    return once.join(f.broadcast(valid), "batch", "left").where("valid_ids IS NULL OR array_contains(valid_ids, id)")
 
 
 def _catalogued_batch(row: Any) -> CataloguedBatch:

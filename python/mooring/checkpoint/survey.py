@@ -79,6 +79,15 @@ class Survey:
         """The commits that can be read, in order of batches."""
         return self._commits_read[0]
 
+    @property
+    def ids_of_batches(self) -> dict[int, list[str]]:
+        """Batch to the unique ids of all its versions, for the commits that can be read and have ids."""
+        ids = {
+            batch: [id for of_task in commit.state_ids.values() for id in of_task]
+            for batch, commit in self.commits.items()
+        }
+        return {batch: of_batch for batch, of_batch in ids.items() if of_batch}
+
     @cached_property
     def committed(self) -> tuple[int, ...]:
         """The batches that were committed, in order, with those whose entry is not understood."""

@@ -63,16 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _listed(checkpoint: Path, table: str, survey: Survey) -> list[CataloguedBatch]:
     with state_table.session({}) as spark:
-        return batches_listed(spark, table, query_id(checkpoint), _ids_in_log(survey))
-
-
-def _ids_in_log(survey: Survey) -> dict[int, list[str]]:
-    """Batch to the unique ids of all its versions, for the commits that have ids."""
-    ids = {
-        batch: [id for of_task in commit.state_ids.values() for id in of_task]
-        for batch, commit in survey.commits.items()
-    }
-    return {batch: of_batch for batch, of_batch in ids.items() if of_batch}
+        return batches_listed(spark, table, query_id(checkpoint), survey.ids_of_batches)
 
 
 def _of_this_history(listed: list[CataloguedBatch], survey: Survey) -> list[CataloguedBatch]:

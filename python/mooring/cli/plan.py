@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mooring.catalogue.table import newest_bytes, own_table
-from mooring.checkpoint import query_id, state_table
+from mooring.checkpoint import Proofs, Survey, query_id, state_table
 from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory, local_path
 from mooring.cli.exits import BadUsage
@@ -82,9 +82,10 @@ def _sizes_listed(
     found: dict[str, int] = {}
     named = [_query_and_directory(checkpoint, tasks_of, status) for checkpoint in checkpoints]
     tables = [table or catalogue_in(directory, "--checkpoint") for _, directory in named]
-    with state_table.session({}) as spark:
+    with Proofs() as proofs, state_table.session({}) as spark:
         for (query, directory), catalogue in zip(named, tables, strict=True):
-            sizes = newest_bytes(spark, catalogue, query_id(directory))
+            survey = Survey(directory, proofs.lineage)
+            sizes = newest_bytes(spark, catalogue, query_id(directory), survey.ids_of_batches, survey.newest_commit)
             known = [task for task in tasks_of[query] if task.changelog_partition in sizes]
             found |= {task.task_name: sizes[task.changelog_partition] for task in known}
     return found

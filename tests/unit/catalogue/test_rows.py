@@ -65,6 +65,16 @@ def test_what_nobody_told_leaves_a_gap_in_the_row_and_not_in_the_table() -> None
     assert row["id"] == "u" and row["changelog"] is None and row["keys"] is None
 
 
+def test_a_number_that_the_executor_did_not_know_is_null_and_zero_is_a_number() -> None:
+    book = ReportBook()
+    book.add(committed(4, "u") | {"keys": -1, "bytes": -1})
+    (row,) = rows_of(book, batch(3, "u"))
+    assert row["keys"] is None and row["bytes"] is None
+    book.add(committed(5, "v") | {"keys": 0, "bytes": 0})
+    (row,) = rows_of(book, batch(4, "v"))
+    assert row["keys"] == 0 and row["bytes"] == 0
+
+
 def test_a_version_of_a_task_that_was_given_up_has_no_row() -> None:
     book = ReportBook()
     book.add(committed(4, "zombie"))

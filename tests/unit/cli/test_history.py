@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mooring.catalogue.table import CataloguedBatch
-from mooring.cli.history import _ids_in_log, _of_this_history, _with_catalogue
+from mooring.cli.history import _of_this_history, _with_catalogue
 from tests.unit.checkpoint.made import Made
 
 
@@ -40,5 +40,5 @@ def test_batches_whose_commits_are_damaged_or_lost_are_listed(tmp_path: Path) ->
 
 def test_the_ids_of_all_partitions_tell_an_undone_attempt_from_the_valid_one(tmp_path: Path) -> None:
     made = Made(tmp_path / "it", batches=2)
-    assert _ids_in_log(made.survey()) == {0: ["u1p0", "u1p1"], 1: ["u2p0", "u2p1"]}
-    assert _ids_in_log(Made(tmp_path / "without", batches=2, with_ids=False).survey()) == {}
+    assert made.survey().ids_of_batches == {0: ["u1p0", "u1p1"], 1: ["u2p0", "u2p1"]}
+    assert Made(tmp_path / "without", batches=2, with_ids=False).survey().ids_of_batches == {}

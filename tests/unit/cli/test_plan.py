@@ -1,6 +1,7 @@
 """`mooring plan`: what would move, how much that is, and that nothing is changed by asking."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from mooring.cli.main import main
 from mooring.client.forecast import as_json, forecast, queries_of
 from mooring.metadata import FileMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, TaskMode, TaskName
+from tests.unit.checkpoint.made import Made
 from tests.unit.cli import records
 
 
@@ -242,6 +244,26 @@ def test_nothing_goes_to_a_drained_host(tmp_path, capsys):
     assert {move["to"]["location"] for move in outlook["moves"]} == {"10.0.0.2"}
     assert main(["plan", "--metadata", place, "--move", "0=10.0.0.4"]) == 2
     assert "host 10.0.0.4 is drained: expected an open one; nearest: 10.0.0" in capsys.readouterr().err
+
+
+def test_the_catalogue_is_asked_for_the_versions_that_the_commit_log_names(tmp_path, capsys, monkeypatch):
+    made = Made(tmp_path / "clicks", batches=2)
+    asked = []
+
+    def newest_bytes(spark, table, query, valid_ids, newest):
+        asked.append((table, query, valid_ids, newest))
+        return {0: 11}
+
+    monkeypatch.setattr("mooring.cli.plan.newest_bytes", newest_bytes)
+    monkeypatch.setattr("mooring.checkpoint.state_table.session", lambda conf: nullcontext())
+    place = records.write(tmp_path / "records", records.job_model(partitions=2, hosts=("a",)), record={})
+    options = ["--remove-host", "a", "--add-host", "b", "--catalog-table", "ops.versions"]
+    outlook = planned(place, capsys, *options, "--checkpoint", str(made.directory))
+    assert asked == [("ops.versions", "query-1", {0: ["u1p0", "u1p1"], 1: ["u2p0", "u2p1"]}, 1)]
+    assert {move["task"]: move["bytes"] for move in outlook["moves"]} == {
+        "clicks/Partition 0": 11,
+        "clicks/Partition 1": None,
+    }
 
 
 def test_a_checkpoint_of_a_query_that_ended_before_the_others_is_refused_with_the_reason(tmp_path, capsys):

@@ -9,5 +9,5 @@ import org.apache.spark.sql.execution.streaming.state.shims.{RocksDBProviderShim
  * as Spark's own provider, byte by byte. `ConfOverrides` sets it in `spark.sql.streaming.stateStore.providerClass`.
  */
 final class HostAffinityStateStoreProvider extends RocksDBProviderShim {
-  override protected def watch(storeDir: Path): StoreObserver = new StoreWatcher(storeDir)
+  override protected def watch(storeDir: Path, hasUniqueIds: Boolean): StoreObserver = new StoreWatcher(storeDir, hasUniqueIds)
 }

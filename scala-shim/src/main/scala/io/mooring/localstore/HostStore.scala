@@ -22,7 +22,7 @@ import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader, Status}
  * Only files that never change are kept: their names contain a unique id. A kept file is one directory entry. Its name tells length,
  * checksum and modification time, so the file appears complete or not at all. The name of a linked file has no checksum: computing it
  * would read every byte while the commit is uploaded. SST files have checksums of their blocks instead. Where a catalogue is kept, an
- * uploaded SST file is read for its checksum all the same (`SharedFileSystem.note`).
+ * uploaded SST file of a checkpoint of format v2 is read for its checksum all the same (`SharedFileSystem.note`).
  *
  * The checkpoint stays the truth. A file that is missing or wrong here is fetched from the checkpoint. A failure here is logged once for
  * each kind, and has no other effect. Safe for several threads and several executors. Without it, all state is fetched from the checkpoint.

@@ -10,15 +10,17 @@ import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Pa
  * store in front: an uploaded file is kept on the host too, and a file that the host keeps is not downloaded. Called by the thread that
  * uses the store, and by Spark's maintenance.
  *
- * @param doubts how often in a row a load of the store, or the task after it, has failed: from 1 on a kept file is read and its content
- *               is checked before it is used; from 2 on it is removed, as it may have been damaged when it was kept
+ * @param doubts  how often in a row a load of the store, or the task after it, has failed: from 1 on a kept file is read and its content
+ *                is checked before it is used; from 2 on it is removed, as it may have been damaged when it was kept
+ * @param isNoted whether uploaded files are noted, if a catalogue is kept: where the store's snapshots get rows in it
  */
-final class SharedFileSystem(stock: FileSystem, hostFiles: HostStoreFiles, reads: StoreReads, doubts: () => Int)
+final class SharedFileSystem(
+    stock: FileSystem, hostFiles: HostStoreFiles, reads: StoreReads, doubts: () => Int, isNoted: Boolean)
   extends FilterFileSystem(stock) {
 
   override def copyFromLocalFile(source: Path, target: Path): Unit = {
     super.copyFromLocalFile(source, target)
-    SharedFileSystem.note(source, target)
+    if (isNoted) SharedFileSystem.note(source, target)
     if (HostStore.isUniqueName(target.getName))
       KeepingTime.ofFile(hostFiles.keep(target.getName, new File(source.toUri.getPath).toPath))
   }
@@ -60,11 +62,11 @@ private object SharedFileSystem {
   }
 }
 
-/** The checkpoint's file system where the host's store can not be used: counts what is read from the checkpoint. */
-final class CountingFileSystem(stock: FileSystem, reads: StoreReads) extends FilterFileSystem(stock) {
+/** The checkpoint's file system where the host's store can not be used: counts what is read. `isNoted` as in `SharedFileSystem`. */
+final class CountingFileSystem(stock: FileSystem, reads: StoreReads, isNoted: Boolean) extends FilterFileSystem(stock) {
   override def copyFromLocalFile(source: Path, target: Path): Unit = {
     super.copyFromLocalFile(source, target)
-    SharedFileSystem.note(source, target)
+    if (isNoted) SharedFileSystem.note(source, target)
   }
 
   override def copyToLocalFile(source: Path, target: Path): Unit = {

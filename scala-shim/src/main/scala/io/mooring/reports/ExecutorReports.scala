@@ -60,7 +60,10 @@ object ExecutorReports {
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
 
-  /** For the catalogue: reports a committed version, and the changelog that was written for it, if there is one. */
+  /**
+   * For the catalogue: reports a committed version, and the changelog that was written for it, if there is one. `keys` and `bytes` are
+   * -1 where they are not known.
+   */
   def versionCommitted(
       storeDir: Path, version: Long, id: String, base: Option[String], keys: Long, bytes: Long, changelog: String,
       written: Option[WrittenFile]): Unit =

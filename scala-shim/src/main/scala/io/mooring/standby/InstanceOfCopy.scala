@@ -149,7 +149,7 @@ private final class InstanceOfCopy(
 
   /** Opens a new instance, if there is a free slot. With only one slot, the open instance is dropped first. */
   private def openNow(copied: CopiedVersion): Unit = if (acquireSlot()) {
-    val observer = new StoreWatcher(directory, isOfCopy = true)
+    val observer = new StoreWatcher(directory, hasUniqueIds = true, isOfCopy = true)
     val opened =
       try OpenStores.open(directory, partition, copied, access, observer)(slots.release())
       catch {

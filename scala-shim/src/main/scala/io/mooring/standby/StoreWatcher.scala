@@ -12,9 +12,10 @@ import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, RestoreM
  * Connects one state store with the host's store, the metrics and the reports to the driver. `RocksDBShim`, `FileManagerShim` and its base
  * class `FileManagerOfLine` call it, on the threads that `StoreObserver` names.
  *
- * @param isOfCopy whether the store is an open copy. Until a provider takes the copy over, its loads are not reported as openings
+ * @param hasUniqueIds whether the store's versions have unique ids. Only such versions get rows in the catalogue
+ * @param isOfCopy     whether the store is an open copy. Until a provider takes the copy over, its loads are not reported as openings
  */
-private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) extends StoreObserver {
+private[mooring] final class StoreWatcher(storeDir: Path, hasUniqueIds: Boolean, isOfCopy: Boolean = false) extends StoreObserver {
   private val hostFiles = HostStores.ofThisExecutor.flatMap(_.filesOf(storeDir))
   private val reads = StoreReads.of(storeDir)
   private val size = new StateSize
@@ -29,8 +30,8 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
   override def fileSystem(stock: FileSystem): FileSystem = {
     checkpoint = Some(stock)
     hostFiles match {
-      case Some(kept) => new SharedFileSystem(stock, kept, reads, () => doubts)
-      case None => new CountingFileSystem(stock, reads)
+      case Some(kept) => new SharedFileSystem(stock, kept, reads, () => doubts, hasUniqueIds)
+      case None => new CountingFileSystem(stock, reads, hasUniqueIds)
     }
   }
 

@@ -15,8 +15,11 @@ import org.apache.spark.sql.types.StructType
  */
 abstract class RocksDBProviderShim extends ProviderOfLine {
 
-  /** Makes the observer of the store whose files the checkpoint keeps in `storeDir`. */
-  protected def watch(storeDir: Path): StoreObserver
+  /**
+   * Makes the observer of the store whose files the checkpoint keeps in `storeDir`. `hasUniqueIds`: whether its versions have unique ids,
+   * as in format v2 of the checkpoint.
+   */
+  protected def watch(storeDir: Path, hasUniqueIds: Boolean): StoreObserver
 
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] =
     super.supportedCustomMetrics ++ RestoreMetrics.supported ++ DrainMetric.supported
@@ -52,6 +55,6 @@ abstract class RocksDBProviderShim extends ProviderOfLine {
       takenOver = Some(open)
       arguments.localDirectory.delete() // the copy has a directory of its own
       open
-    case None => new RocksDBShim(watch(new Path(arguments.directory)), arguments)
+    case None => new RocksDBShim(watch(new Path(arguments.directory), arguments.hasUniqueIds), arguments)
   }
 }

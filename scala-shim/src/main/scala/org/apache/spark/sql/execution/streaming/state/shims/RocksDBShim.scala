@@ -245,9 +245,10 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
       finally observer.filesWritten()
     doubts.settled()
     for (metrics <- metricsOpt) {
-      if (hasKnownSize(committed._1, metrics)) observer.sizeMeasured(metrics.totalSSTFilesBytes)
+      val bytes = if (hasKnownSize(committed._1, metrics)) metrics.totalSSTFilesBytes else -1
+      if (bytes >= 0) observer.sizeMeasured(bytes)
       observer.versionCommitted(committed._1, committed._2.stateStoreCkptId, committed._2.baseStateStoreCkptId,
-        if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys else -1, metrics.totalSSTFilesBytes)
+        if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys else -1, bytes)
       for (id <- committed._2.stateStoreCkptId if countsHelpCopies)
         observer.keysCounted(committed._1, id, KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys))
     }

@@ -49,10 +49,13 @@ trait StoreObserver {
   /** A provider has taken this copy over. The provider has not asked for a version yet. */
   def takenOver(): Unit
 
-  /** A version was committed; the store's SST files have `bytes`, as RocksDB counts them at each commit. */
+  /** A version was committed, and its size is known; the store's SST files have `bytes`, as RocksDB counts them at each commit. */
   def sizeMeasured(bytes: Long): Unit
 
-  /** A version was committed on top of the one with the id `base`; `keys` is -1 where they are not counted. */
+  /**
+   * A version was committed on top of the one with the id `base`. `keys` is -1 where they are not counted. `bytes` is the size of the
+   * store's SST files, -1 where it is not known.
+   */
   def versionCommitted(version: Long, id: Option[String], base: Option[String], keys: Long, bytes: Long): Unit
 
   /** The numbers of keys in the version that was committed under this id. */
