@@ -287,9 +287,9 @@ class Fleet:
             for id, move in self.ongoing.moves.items()
             if move.is_switched and move.destination == opened.executor
         }
-        return (
-            replace(self, ongoing=replace(self.ongoing, moves={**self.ongoing.moves, **changed})) if changed else self
-        )
+        if not changed:
+            return self
+        return replace(self, ongoing=replace(self.ongoing, moves={**self.ongoing.moves, **changed}))
 
     def with_query(self, query: Query) -> Fleet:
         """With one query added or replaced."""
