@@ -27,7 +27,6 @@ def test_this_spark_has_every_member_that_is_reached(jvm: Any) -> None:
     assert line.isEmpty(), line.get()
 
 
-@pytest.mark.heavy
 def test_a_capability_is_off_where_spark_lacks_its_member(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     log = stages.run(1.0, without("MicroBatchExecution.watermarkTracker"))
