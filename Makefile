@@ -14,6 +14,8 @@ PY := $(BIN)/python
 ANY_PYTHON := $(if $(wildcard $(PY)),$(PY),$(PYTHON))
 PIP := $(PY) -m pip install --disable-pip-version-check
 PYTEST := $(PY) -m pytest
+CLASSES := build/spark-$(SPARK).jsa
+WITH_CLASSES := MOORING_CLASS_ARCHIVE=$(abspath $(CLASSES))
 CHECK_TOOLS := scripts/check_machine.py scala-shim/jdk.py
 QUICK_TESTS := $(wildcard tests/unit tests/property tests/contract)
 EACH_LINE := tests/versions/test_each_line.py
@@ -40,8 +42,8 @@ unit: $(VENV)/.ready-unit  ## unit tests but the slow ones, without a JVM and wi
 demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill, a restart: what Mooring does, shown [ARGS="--json FILE --with zookeeper"]
 	$(BIN)/mooring demo $(ARGS)
 
-test: $(VENV)/.ready-dev jar  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
-	$(PYTEST) $(QUICK_TESTS) tests/integration $(EACH_LINE) -m "$(LIGHT)" --numprocesses 2 --dist loadgroup --durations=20 --durations-min=5 $(ARGS)
+test: $(VENV)/.ready-dev jar $(CLASSES)  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
+	$(WITH_CLASSES) $(PYTEST) $(QUICK_TESTS) tests/integration $(EACH_LINE) -m "$(LIGHT)" --numprocesses 2 --dist loadgroup --durations=20 --durations-min=5 $(ARGS)
 
 lint: $(VENV)/.ready-dev jar  ## ruff, mypy, the direction of imports; the jar's own warnings are errors
 	@failed=; check() { echo "$$*"; "$$@" || failed="$$failed; $$*"; }; PATH="$(abspath $(BIN)):$$PATH"; \
@@ -67,14 +69,14 @@ publish-local: $(VENV)/.ready  ## the same jars with POM, sources and checksums,
 bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME=restart [ARGS="--quick --json FILE"]
 	$(PY) -m benchmarks $(NAME) $(ARGS)
 
-conformance: $(VENV)/.ready-dev jar  ## the heavy tests: stores whose servers fail, every kind of stateful job, killed and restarted, against its offline answer
-	$(PYTEST) -m "heavy or versions" tests/contract tests/integration tests/versions $(ARGS)
+conformance: $(VENV)/.ready-dev jar $(CLASSES)  ## the heavy tests: stores whose servers fail, every kind of stateful job, killed and restarted, against its offline answer
+	$(WITH_CLASSES) $(PYTEST) -m "heavy or versions" tests/contract tests/integration tests/versions $(ARGS)
 
-smoke: $(VENV)/.ready-dev jar  ## one small cluster of SPARK: a restart, a loss with a standby, a drain, to Mooring and back [SPARK=4.3.0]
-	$(PYTEST) tests/versions/test_smoke.py $(ARGS)
+smoke: $(VENV)/.ready-dev jar $(CLASSES)  ## one small cluster of SPARK: a restart, a loss with a standby, a drain, to Mooring and back [SPARK=4.3.0]
+	$(WITH_CLASSES) $(PYTEST) tests/versions/test_smoke.py $(ARGS)
 
-chaos: $(VENV)/.ready-dev jar  ## seeded faults at random moments [ARGS="..."]
-	$(PYTEST) -m chaos tests/chaos $(ARGS)
+chaos: $(VENV)/.ready-dev jar $(CLASSES)  ## seeded faults at random moments [ARGS="..."]
+	$(WITH_CLASSES) $(PYTEST) -m chaos tests/chaos $(ARGS)
 
 docs: $(VENV)/.ready-docs  ## the pages as a site, build/site/index.html; a dead link, a missing page or a wrong anchor fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -108,6 +110,10 @@ ifdef OTHER_SPARK
 $(OTHER_SPARK): | $(VENV)/.ready
 	$(PY) scala-shim/lines.py $(SPARK)
 endif
+
+# The classes of Spark as JVMs of tests map them: CPU time of their starts. It fits this Spark and this JDK only.
+$(CLASSES): $(VENV)/.ready-dev $(OTHER_SPARK) | jar
+	$(PY) -m tests.class_archive $@
 
 # A JDK is not needed here.
 $(VENV)/.ready-unit: pyproject.toml

@@ -80,7 +80,7 @@ class SparkCluster(StartedInWith):
         command: list[str | Path] = [spark_home() / "bin" / "spark-class", "org.apache.spark.deploy.master.Master"]
         command += ["--host", self.address, "--port", str(port), "--webui-port", str(self._web_port)]
         directory = self.work_dir / "master"
-        ours = {"SPARK_LOCAL_IP": self.address, "SPARK_CONF_DIR": str(directory), "SPARK_DAEMON_MEMORY": "256m"}
+        ours = {"SPARK_LOCAL_IP": self.address, "SPARK_DAEMON_MEMORY": "256m"}
         return ChildProcess("master", command, directory / "master.log", spark_environment(ours), cwd=directory)
 
     def start(self, timeout: float = 90.0) -> None:
@@ -190,7 +190,7 @@ class SparkCluster(StartedInWith):
         for key, value in {**self._own_conf(ui_port, directory), **self.conf, **(conf or {})}.items():
             command += ["--conf", f"{key}={value}"]
         command += [job, *args]
-        ours = {"SPARK_LOCAL_IP": self.address, "SPARK_LOCAL_DIRS": str(directory), "SPARK_CONF_DIR": str(directory)}
+        ours = {"SPARK_LOCAL_IP": self.address, "SPARK_LOCAL_DIRS": str(directory)}
         name = f"submission {number} ({Path(job).name})"
         process = ChildProcess(
             name, command, directory / "driver.log", spark_environment({**ours, **(env or {})}), cwd=directory

@@ -76,7 +76,6 @@ class SparkHost:
                 "SPARK_LOCAL_IP": self.address,
                 "SPARK_LOCAL_DIRS": str(self.directory / "local"),
                 "SPARK_WORKER_DIR": str(self.directory / "work"),
-                "SPARK_CONF_DIR": str(self.directory),
                 "SPARK_DAEMON_MEMORY": "256m",
                 LOCAL_STORE_VARIABLE: str(self.local_store),
             }
