@@ -20,8 +20,11 @@ import org.apache.spark.sql.execution.streaming.state.{RocksDBCheckpointMetadata
 object StateFiles {
   private val Metadata = "metadata"
 
-  /** The files that a snapshot needs besides its archive: path below the store's directory, and length in bytes. */
-  def neededBy(archive: InputStream): Seq[(String, Long)] = {
+  /**
+   * The files that a snapshot needs besides its archive: path below the store's directory, and length in bytes. `hasUniqueIds` is
+   * true for a checkpoint of format v2.
+   */
+  def neededBy(archive: InputStream, hasUniqueIds: Boolean): Seq[(String, Long)] = {
     val metadata = Files.createTempFile("mooring-", s"-$Metadata")
     try {
       Using.resource(new ZipInputStream(archive)) { zip =>
@@ -29,6 +32,7 @@ object StateFiles {
           .getOrElse(throw new FileNotFoundException("the snapshot archive has no metadata in it"))
         Files.copy(zip, metadata, StandardCopyOption.REPLACE_EXISTING)
       }
+      ArchiveVersion.prepare(hasUniqueIds)
       RocksDBCheckpointMetadata.readFromFile(metadata.toFile).immutableFiles.map { file =>
         (s"${directoryOf(file.dfsFileName)}/${file.dfsFileName}", file.sizeBytes)
       }
