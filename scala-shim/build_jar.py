@@ -89,6 +89,7 @@ def jar_entries(checkout: Path, line: Line, spark: str, classes: Path, inputs: s
                 "Implementation-Version": version(checkout),
                 "Built-For-Spark": spark,
                 "Tried-With-Spark": " ".join(line.tried),
+                "Lines-Of-Spark": " ".join(each.name for each in LINES),
                 DIGEST: inputs,
             }
         ),

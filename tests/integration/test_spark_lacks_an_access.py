@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from tests.integration.support import answers
@@ -14,6 +15,7 @@ from tests.integration.support.store_with_open_copy import scala_object
 
 pytestmark = pytest.mark.one_jvm
 
+IS_OFF = f" is off, as Spark {pyspark.__version__} has no "
 SOURCES = Path(__file__).parents[2] / "scala-shim/src"
 
 
@@ -23,15 +25,15 @@ def without(*accesses: str) -> dict[str, str]:
 
 
 def test_this_spark_has_every_member_that_is_reached(jvm: Any) -> None:
-    line = scala_object(jvm, "org.apache.spark.shims.SparkSelfCheck").line()
-    assert line.isEmpty(), line.get()
+    lines = scala_object(jvm, "org.apache.spark.shims.SparkSelfCheck").lines()
+    assert lines.isEmpty(), lines.mkString("\n")
 
 
 def test_a_capability_is_off_where_spark_lacks_its_member(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     log = stages.run(1.0, without("MicroBatchExecution.watermarkTracker"))
-    assert said(log, "drain is off, as there is no MicroBatchExecution.watermarkTracker") == 1
-    assert said(log, " is off, as there is no ") == 1, "driver and executor are one JVM here"
+    assert said(log, f"drain{IS_OFF}MicroBatchExecution.watermarkTracker: ") == 1
+    assert said(log, IS_OFF) == 1, "driver and executor are one JVM here"
     assert said(log, "Spark goes on without it") == 0
     assert stages.kept_files(".zip"), "the host still keeps state files"
     stages.assert_right()
@@ -49,12 +51,13 @@ def test_transform_with_state_runs_on_stock_rocksdb_where_spark_lacks_its_member
 
 @pytest.mark.heavy
 def test_mooring_without_any_member_runs_as_stock_spark(tmp_path: Path) -> None:
-    declared = [re.findall(r'access\("([^"]+)"', source.read_text()) for source in SOURCES.rglob("shims/*.scala")]
-    names = [*(name for of_source in declared for name in of_source), "RocksDB.db"]
-    assert len(names) > 10
+    sources = [source.read_text() for source in SOURCES.rglob("shims/*.scala")]
+    names = [name for source in sources for name in re.findall(r'access\("([^"]+)"', source)] + ["RocksDB.db"]
+    capabilities = {name for source in sources for name in re.findall(r'access\(s?"[^"]+", Capability\.(\w+)', source)}
+    assert len(names) > 10 and len(capabilities) > 5
     stages = Stages(tmp_path)
     for part in (0.5, 1.0):
         log = stages.run(part, {**without(*names), FORMAT_KEY: "2"})
-        assert said(log, " is off, as there is no ") == 1, "one line names all of them"
+        assert said(log, IS_OFF) == len(capabilities), "one line for each capability"
         assert said(log, "Spark goes on without it") == 0
     stages.assert_right()

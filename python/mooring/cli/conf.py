@@ -168,7 +168,12 @@ def _emr(jar: str | None) -> str:
 
 
 def _databricks(jar: str | None) -> str:
-    return f"spark.plugins {PLUGIN}\nspark.mooring.local.store.dir /local_disk0/mooring\n"
+    lines = [
+        "# The Databricks Runtime is refused: Mooring is off there, unless spark.mooring.other.spark=try. Not tried.",
+        f"spark.plugins {PLUGIN}",
+        "spark.mooring.local.store.dir /local_disk0/mooring",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _on_class_path(jar: str) -> dict[str, str]:

@@ -82,6 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MooringError as error:
         _print_error(str(error))
         return exit_of(error)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "pyspark":
+            raise
+        _print_error("this command needs PySpark, which is not installed here: pip install 'mooring[spark]'")
+        return Exit.FAILED
     except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE

@@ -20,7 +20,7 @@ private[mooring] object SparkOfJar {
    * IllegalArgumentException when it can not, and the setting `spark.mooring.other.spark` is `fail`.
    */
   def fits(conf: SparkConf): Boolean = {
-    val problem = problemOf(JarManifest.attribute("Built-For-Spark"), SPARK_VERSION, isDatabricks(conf))
+    val problem = problemOf(JarManifest.attribute("Built-For-Spark"), JarManifest.attribute("Lines-Of-Spark"), SPARK_VERSION, isDatabricks(conf))
     val choice = conf.get(Key, "off")
     if (problem == null) {
       sayIfNew(JarManifest.attribute("Tried-With-Spark"), SPARK_VERSION)
@@ -37,15 +37,21 @@ private[mooring] object SparkOfJar {
 
   private def tell(message: String): Unit = if (isTold.compareAndSet(false, true)) log.warn("Mooring: " + message)
 
-  /** Why a jar that was built for one Spark does not fit another one; null when it fits. */
-  private[mooring] def problemOf(builtFor: String, running: String, isDatabricks: Boolean): String =
+  /** Why a jar that was built for one Spark does not fit another one; null when it fits. `lines` have a jar, such as `4.1 4.2`. */
+  private[mooring] def problemOf(builtFor: String, lines: String, running: String, isDatabricks: Boolean): String =
     if (isDatabricks) "the Databricks Runtime has state stores and a scheduler of its own, which Mooring does not know"
     else if (builtFor.isEmpty || lineOf(builtFor) == lineOf(running)) null
-    else "its jar was built for Spark " + lineOf(builtFor) + ", and this is Spark " + running + ": take the jar that `mooring jar --spark " +
-      lineOf(running) + "` prints, if there is one"
+    else "its jar was built for Spark " + lineOf(builtFor) + ", and this is Spark " + running + ": " + whatToDo(lines, lineOf(running))
+
+  private def whatToDo(lines: String, line: String): String =
+    if (has(lines, line)) "take the jar that `mooring jar --spark " + line + "` prints"
+    else "there is no jar for it, only for Spark " + lines.replace(" ", ", ")
+
+  /** Whether this word is in a list with spaces between the words. */
+  private def has(words: String, word: String): Boolean = (" " + words + " ").contains(" " + word + " ")
 
   private def sayIfNew(tried: String, running: String): Unit =
-    if (!tried.isEmpty && !(" " + tried + " ").contains(" " + running + " ") && isTold.compareAndSet(false, true))
+    if (!tried.isEmpty && !has(tried, running) && isTold.compareAndSet(false, true))
       log.info("Mooring: Spark " + running + " was not tried with this version, which was tried with " + tried.replace(" ", ", "))
 
   /** Major and minor version. */

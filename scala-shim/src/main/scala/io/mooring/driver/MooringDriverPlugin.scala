@@ -23,7 +23,7 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
     val settings = SettingsTable.read(conf.getAll.toMap)
     settings.check()
     val refusal = if (!settings.isOn("spark.mooring.enabled")) None else FailOpen.otherwise[Option[String]]("driver part", None) {
-      SparkSelfCheck.line.foreach(Log.once("spark-internals", _))
+      SparkSelfCheck.lines.foreach(line => Log.once(line, line))
       val driver = new Driver(conf, settings, context)
       Driver.set(Some(driver))
       try {

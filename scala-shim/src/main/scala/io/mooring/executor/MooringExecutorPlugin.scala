@@ -35,7 +35,7 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
     if (settings.isOn("spark.mooring.enabled")) {
       val isInDriver = ExecutorShim.isInDriver(context.executorID())
       if (!isInDriver) OrdinaryEnd.begins(() => isOver)
-      SparkSelfCheck.line.foreach(Log.once("spark-internals", _))
+      SparkSelfCheck.lines.foreach(line => Log.once(line, line))
       val mostOpen = if (Capability.OpenCopies.isOn) settings.count("spark.mooring.standby.open.stores") else 0
       ExecutorReports.through(Some(context), withOpenCopies = mostOpen > 0)
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)

@@ -8,15 +8,9 @@ import org.apache.spark.SPARK_VERSION
  */
 object SparkSelfCheck {
 
-  /** One line for the log: what this Spark lacks, which capabilities are off for that, and what happens instead. */
-  def line: Option[String] = {
-    val missing = SparkInternals.missing
-    Option.when(missing.nonEmpty) {
-      val off = missing.map(_.capability).distinct.map { capability =>
-        s"${capability.name} is off, as there is no ${capability.lacks.mkString(" and no ")}: ${capability.withoutIt}"
-      }
-      s"Spark $SPARK_VERSION lacks what Mooring reaches in it. ${off.mkString("; ")}. Everything else works"
-    }
+  /** One line for the log for each capability that is off: what this Spark lacks for it, and what happens instead. */
+  def lines: Seq[String] = SparkInternals.missing.map(_.capability).distinct.map { capability =>
+    s"${capability.name} is off, as Spark $SPARK_VERSION has no ${capability.lacks.mkString(" and no ")}: ${capability.withoutIt}"
   }
 }
 
