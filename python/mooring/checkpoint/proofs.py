@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from mooring.errors import CheckpointError, CheckpointNotUnderstood
+from mooring.installed_spark import spark_home
 from mooring.jar import jar_path
 
 
@@ -66,13 +67,14 @@ class Proofs:
         return form
 
     def _begin(self) -> subprocess.Popen[str]:
-        import pyspark
-
         home = os.environ.get("JAVA_HOME")
         java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
         if java is None:
             raise CheckpointError("java is not on the PATH, and JAVA_HOME is not set: expected a JDK 17")
-        jars = Path(os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent))) / "jars"
+        home_of_spark = spark_home()
+        if home_of_spark is None:
+            raise CheckpointError("there is no Spark here: set SPARK_HOME, or pip install 'mooring[spark]'")
+        jars = Path(home_of_spark) / "jars"
         command = [java, "-Xmx512m", "-cp", f"{jar_path()}:{jars}/*", "io.mooring.Proofs"]
         try:
             return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")

@@ -28,7 +28,7 @@ _AGGREGATION: Final = "stateStoreSave"
 
 _VERSION_FILE: Final = re.compile(r"(\d+)(?:_([0-9A-Za-z-]+))?\.(zip|changelog)")
 _NEWEST_DESCRIPTION: Final = 2
-_NEWEST_ARCHIVE: Final = 1
+_NEWEST_ARCHIVE: Final = 2
 _KEPT_IN: Final = {"sstFiles": ("dfsSstFileName", "SSTs"), "logFiles": ("dfsLogFileName", "logs")}
 
 

@@ -1,12 +1,12 @@
 """What every sub-command shares: exit codes, bad usage, where the records are."""
 
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 import mooring
-from mooring.checkpoint.proofs import Proofs
 from mooring.cli import jar
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut, Exit, exit_of
 from mooring.cli.main import main
@@ -70,7 +70,7 @@ def test_bad_usage_names_what_was_given_what_is_expected_and_the_nearest(argumen
 
 def test_a_command_that_needs_pyspark_says_what_to_install_where_there_is_none(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    monkeypatch.setattr(jar, "run", lambda parsed: Proofs()._begin())
+    monkeypatch.setattr(jar, "run", lambda parsed: importlib.import_module("pyspark"))
     assert main(["jar"]) == 1
     said = capsys.readouterr().err
     assert said == "mooring: this command needs PySpark, which is not installed here: pip install 'mooring[spark]'\n"

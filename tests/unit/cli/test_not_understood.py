@@ -34,7 +34,7 @@ def changed(path: str, old: str, new: str) -> Harm:
 def with_newer_archives(made: Made) -> None:
     metadata = {"sstFiles": [{"localFileName": "1.sst", "dfsSstFileName": SST, "sizeBytes": 20}], "numKeys": 1}
     with zipfile.ZipFile(made.file(1, 4, "zip"), "w") as archive:
-        archive.writestr("metadata", f"v2\n{json.dumps(metadata)}")
+        archive.writestr("metadata", f"v3\n{json.dumps(metadata)}")
 
 
 def with_a_newer_kind_of_description(made: Made) -> None:
@@ -80,7 +80,7 @@ CASES = {
     "a newer description": Case(changed("state/0/_metadata/metadata", "v1", "v3"), "is of version v3", since=0),
     "a newer kind of description": Case(with_a_newer_kind_of_description, "known is v2", since=0),
     "no description": Case(without_a_description, "metadata is not there", since=0),
-    "a newer archive": Case(with_newer_archives, "4_u4p1.zip is of version v2", since=3),
+    "a newer archive": Case(with_newer_archives, "4_u4p1.zip is of version v3", since=3),
     "a commit without ids": Case(changed("commits/5", f", {IDS}", ""), "does not say which versions its state has"),
     "a commit of format 1": Case(
         lambda made: made.write("commits/5", 'v1\n{"nextBatchWatermarkMs":6000}'), "does not say which versions"

@@ -6,10 +6,10 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.Using
 
-import io.mooring.common.Names
+import io.mooring.common.{InMemoryFile, Names}
 import io.mooring.drain.StartRules
 import io.mooring.election.LeaderOnlyWrites
-import io.mooring.localstore.{HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, LocalReads, NotedStream, StoreReads, StoreWrites}
+import io.mooring.localstore.{ArchiveHeader, HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, LocalReads, NotedStream, StoreReads, StoreWrites}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.SparkEnv
@@ -24,6 +24,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.{ClosableFiles, Offl
  *    name of Mooring's provider there.
  *  - Uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host when they are written,
  *    and taken from the host when they are read.
+ *  - A snapshot archive is read and written whichever line of Spark wrote it, or reads it (`ArchiveHeader`).
  *  - Where a catalogue is kept, length and checksum of each such archive and changelog are noted for it (`StoreWrites`).
  *  - Spark's own tools get the format of the checkpoint's state when they open its log of commits (`CommitsOfTools`).
  *  - A stream whose checkpoint is drained or being restored is refused, or reads another watermark (`StartRules`).
@@ -57,8 +58,11 @@ class CheckpointFiles(path: Path, conf: Configuration) extends ClosableFiles {
       }
     if (isOffsets(file)) new StockNameStream(out)
     else if (commits.exists(_.isOfFormat2)) new Format2Stream(out)
-    else noted(file, keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName))))
+    else withHeader(file, noted(file, keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName)))))
   }
+
+  private def withHeader(file: Path, out: CancellableFSDataOutputStream) =
+    if (ArchiveHeader.isToChange(file.getName)) new ArchiveStream(file.getName, out) else out
 
   private def noted(file: Path, out: CancellableFSDataOutputStream) =
     if (!HostStore.isUniqueName(file.getName) || file.getName.endsWith(".crc")) out
@@ -70,7 +74,7 @@ class CheckpointFiles(path: Path, conf: Configuration) extends ClosableFiles {
       else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(fetchAndOpenLocally(s, file)))
         .getOrElse(reads.counted(file.getName, stock.open(file)))
     hasFiles ||= file.getParent == path
-    opened
+    if (file.getName.endsWith(".zip")) ArchiveHeader.asThisJvmReads(file.getName, opened) else opened
   }
 
   override def exists(file: Path): Boolean =
@@ -162,6 +166,11 @@ object CheckpointFiles {
   /** Replaces one quoted JSON string by another. */
   def replace(bytes: Array[Byte], from: String, to: String): Array[Byte] =
     new String(bytes, UTF_8).replace(s""""$from"""", s""""$to"""").getBytes(UTF_8)
+}
+
+/** Writes an archive as stock Spark does. */
+private final class ArchiveStream(name: String, out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
+  override protected def asWritten(archive: Array[Byte]): Array[Byte] = ArchiveHeader.asStockWrites(name, archive)
 }
 
 /** Writes an entry of the offset log with the name of Spark's own provider. */

@@ -5,6 +5,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 import scala.util.Using
 
+import io.mooring.common.InMemoryFile
 import org.apache.hadoop.fs.{FileStatus, FSDataInputStream, Path, PathFilter}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream

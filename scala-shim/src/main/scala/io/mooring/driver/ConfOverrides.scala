@@ -5,6 +5,7 @@ import scala.util.control.NonFatal
 import io.mooring.checkpoint.CheckpointFiles
 import io.mooring.common.{Names, Log}
 import org.apache.spark.SparkConf
+import org.apache.spark.shims.Capability
 import org.apache.spark.sql.execution.streaming.state.shims.{ProviderOfSessions, StreamShim, StreamShims}
 import org.apache.spark.sql.internal.SQLConf
 
@@ -25,7 +26,9 @@ object ConfOverrides {
     conf.getOption(StreamShims.FileManagerKey).filter(_ != Names.FileManager).foreach(conf.set(Names.UsersFileManager, _))
     conf.set(StreamShims.FileManagerKey, Names.FileManager)
     conf.getOption(StreamShims.ProviderKey) match {
-      case None | Some(StreamShims.StockRocksDB) => conf.set(StreamShims.ProviderKey, ProviderOfSessions.name(Names.Provider))
+      case None | Some(StreamShims.StockRocksDB) =>
+        if (Capability.QuerySettings.isOn && Capability.HostStore.isOn)
+          conf.set(StreamShims.ProviderKey, ProviderOfSessions.name(Names.Provider))
       case Some(other) => leaveAlone(other)
     }
   }

@@ -42,7 +42,7 @@ final class SharedFileSystem(
   /** Only snapshot archives are opened this way: those of checkpoint format v1, and on Spark 4.0 those of format v2 too. */
   override def open(file: Path, bufferSize: Int): FSDataInputStream = {
     val kept = if (HostStore.isUniqueName(file.getName)) LocalReads.open(hostFiles, file.getName, reads, localFiles) else None
-    kept.getOrElse(reads.counted(file.getName, super.open(file, bufferSize)))
+    ArchiveHeader.asThisJvmReads(file.getName, kept.getOrElse(reads.counted(file.getName, super.open(file, bufferSize))))
   }
 
   private lazy val localFiles = FileSystem.getLocal(stock.getConf).getRaw
@@ -74,5 +74,6 @@ final class CountingFileSystem(stock: FileSystem, reads: StoreReads, isNoted: Bo
     reads.remote(java.nio.file.Files.size(new File(target.toUri.getPath).toPath))
   }
 
-  override def open(file: Path, bufferSize: Int): FSDataInputStream = reads.counted(file.getName, super.open(file, bufferSize))
+  override def open(file: Path, bufferSize: Int): FSDataInputStream =
+    ArchiveHeader.asThisJvmReads(file.getName, reads.counted(file.getName, super.open(file, bufferSize)))
 }

@@ -7,7 +7,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 import io.mooring.checkpoint.CheckpointFiles
-import io.mooring.localstore.{FetchAhead, HostStoreFiles}
+import io.mooring.localstore.{ArchiveHeader, FetchAhead, HostStoreFiles}
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.shims.CpuThrottle
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, KeyCounts, StateFiles}
@@ -238,7 +238,7 @@ private[mooring] final class StoreCopy(
     private def snapshot(name: String): Map[String, Long] = {
       val archive = fetch(s"$name.zip").getOrElse(throw new FileNotFoundException(s"$directory has no $name.zip any more"))
       if (!listed.exists(_._1 == name))
-        listed = Some(name -> Using.resource(checkpoint.open(new Path(directory, s"$name.zip")))(StateFiles.neededBy(_, hasUniqueIds = true)))
+        listed = Some(name -> Using.resource(checkpoint.open(new Path(directory, s"$name.zip")))(StateFiles.neededBy))
       archive ++ immutable(listed.fold(Seq.empty[(String, Long)])(_._2))
     }
 
@@ -249,7 +249,7 @@ private[mooring] final class StoreCopy(
     def filesInFormat1(version: Long): Map[String, Long] = {
       val archive = new Path(directory, s"$version.zip")
       val newest = if (files.exists(archive)) Some(archive) else newestBefore(version)
-      newest.fold(Map.empty[String, Long])(path => immutable(Using.resource(files.open(path))(StateFiles.neededBy(_, hasUniqueIds = false))))
+      newest.fold(Map.empty[String, Long])(path => immutable(Using.resource(ArchiveHeader.asThisJvmReads(path.getName, files.open(path)))(StateFiles.neededBy)))
     }
 
     private def newestBefore(version: Long): Option[Path] = directoryListing.map(_.getPath)

@@ -26,9 +26,13 @@ object Operators {
     case _ => Seq(StateStoreId.DEFAULT_STORE_NAME)
   }
 
-  /** Whether a new query may have state of format 2. A limit keeps state in one partition, and Spark 4.0 then fails at the commit. */
+  /**
+   * Whether a new query may have state of format 2. A limit, and an aggregation without a key, keep state in one partition, and Spark 4.0
+   * then fails at the commit.
+   */
   def mayHaveFormat2(query: logical.LogicalPlan): Boolean = !query.exists {
     case limit: logical.GlobalLimit => limit.isStreaming
+    case aggregate: logical.Aggregate => aggregate.isStreaming && aggregate.groupingExpressions.isEmpty
     case _ => false
   }
 }

@@ -43,7 +43,6 @@ private[shims] abstract class RocksDBOfLine(observer: StoreObserver, of: RocksDB
   extends RocksDB(of.directory, of.conf, of.localDirectory, of.hadoopConf, of.loggingId, of.hasColumnFamilies, of.hasUniqueIds,
     of.partition) {
 
-  ArchiveVersion.prepare(of.hasUniqueIds)
   SparkInternals.rocksDBFileManager.set(this, new FileManagerShim(observer, FileManagerArguments(of.directory,
     Utils.createTempDir(of.localDirectory.getAbsolutePath, "fileManager"), of.hadoopConf, of.conf.compressionCodec, of.loggingId,
     of.conf.minVersionsToRetain)))

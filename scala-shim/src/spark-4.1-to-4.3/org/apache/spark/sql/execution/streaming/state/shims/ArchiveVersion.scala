@@ -2,9 +2,17 @@ package org.apache.spark.sql.execution.streaming.state.shims
 
 import scala.annotation.unused
 
-/** The version in the first line of an archive's `metadata`. From Spark 4.1 on it is the same for both formats of the checkpoint. */
-private[shims] object ArchiveVersion {
+import org.apache.spark.sql.execution.streaming.state.RocksDBCheckpointMetadata
 
-  /** Called before a thread reads an archive, or makes an instance of RocksDB. */
-  def prepare(@unused hasUniqueIds: Boolean): Unit = ()
+/** The version in the first line of an archive's `metadata`. */
+object ArchiveVersion {
+
+  /** Whether it is the same for both formats of the checkpoint. */
+  val IsOneForAll = true
+
+  /** The version that stock Spark writes for a query. */
+  def of(@unused hasUniqueIds: Boolean): Int = RocksDBCheckpointMetadata.VERSION
+
+  /** The version that Spark writes and reads in this JVM. */
+  def ofThisJvm(@unused hasUniqueIds: Boolean): Int = RocksDBCheckpointMetadata.VERSION
 }

@@ -21,10 +21,10 @@ object StateFiles {
   private val Metadata = "metadata"
 
   /**
-   * The files that a snapshot needs besides its archive: path below the store's directory, and length in bytes. `hasUniqueIds` is
-   * true for a checkpoint of format v2.
+   * The files that a snapshot needs besides its archive: path below the store's directory, and length in bytes. `archive` is as this JVM
+   * reads it.
    */
-  def neededBy(archive: InputStream, hasUniqueIds: Boolean): Seq[(String, Long)] = {
+  def neededBy(archive: InputStream): Seq[(String, Long)] = {
     val metadata = Files.createTempFile("mooring-", s"-$Metadata")
     try {
       Using.resource(new ZipInputStream(archive)) { zip =>
@@ -32,7 +32,6 @@ object StateFiles {
           .getOrElse(throw new FileNotFoundException("the snapshot archive has no metadata in it"))
         Files.copy(zip, metadata, StandardCopyOption.REPLACE_EXISTING)
       }
-      ArchiveVersion.prepare(hasUniqueIds)
       RocksDBCheckpointMetadata.readFromFile(metadata.toFile).immutableFiles.map { file =>
         (s"${directoryOf(file.dfsFileName)}/${file.dfsFileName}", file.sizeBytes)
       }

@@ -28,7 +28,7 @@ import org.apache.spark.util.{SerializableConfiguration, Utils}
  * `MicroBatchExecution`: `offsetLog`, `commitLog`, `sink`, `analyzedPlan`; and on `CheckpointLogs` and `Operators`.
  */
 final class StreamShim private[shims] (private[shims] val execution: StreamExecution) {
-  private val session = Operators.sessionOf(execution)
+  private lazy val session = Operators.sessionOf(execution)
 
   /** The same query, as a shim that reads the logs again. */
   def withFreshLogs: StreamShim = new StreamShim(execution)

@@ -14,8 +14,14 @@ import org.apache.spark.util.Utils
  */
 object WarmUp {
 
-  /** Writes and reads a small store: loads RocksDB's native library, and the classes for JSON and zip. */
-  def run(conf: SparkConf, fileManager: String): Unit = {
+  /**
+   * Loads RocksDB's native library, and the classes for JSON and zip: writes and reads a small store. Not so where an archive's version
+   * is that of the first query in the JVM: there it loads the library only.
+   */
+  def run(conf: SparkConf, fileManager: String): Unit =
+    if (ArchiveVersion.IsOneForAll) writeAndRead(conf, fileManager) else org.rocksdb.RocksDB.loadLibrary()
+
+  private def writeAndRead(conf: SparkConf, fileManager: String): Unit = {
     val scratch = Utils.createTempDir(namePrefix = "mooring-warm-up")
     try {
       val hadoopConf = SparkHadoopUtil.get.newConfiguration(conf)

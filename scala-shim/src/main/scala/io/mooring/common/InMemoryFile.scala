@@ -1,4 +1,4 @@
-package io.mooring.checkpoint
+package io.mooring.common
 
 import java.io.ByteArrayInputStream
 
