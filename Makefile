@@ -63,8 +63,8 @@ jar: $(VENV)/.ready $(OTHER_SPARK)  ## the jar for the line of SPARK, with the S
 lines: $(VENV)/.ready  ## the jars of all lines of Spark, in build/; fetches 430 MB for each other line, once
 	$(PY) scala-shim/build_jar.py --spark all
 
-publish-local: $(VENV)/.ready  ## the same jars with POM, sources and checksums, in the Maven repository build/maven
-	$(PY) scala-shim/publish.py --spark all
+publish-local: $(VENV)/.ready  ## the same jars with POM, sources and checksums, in the Maven repository build/maven [HOME_URL=the project's page]
+	$(PY) scala-shim/publish.py --spark all $(if $(HOME_URL),--home $(HOME_URL))
 
 bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME=restart [ARGS="--quick --json FILE"]
 	$(PY) -m benchmarks $(NAME) $(ARGS)
@@ -72,8 +72,8 @@ bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME
 conformance: $(VENV)/.ready-dev jar $(CLASSES)  ## the heavy tests: stores whose servers fail, every kind of stateful job, killed and restarted, against its offline answer
 	$(WITH_CLASSES) $(PYTEST) -m "heavy or versions" tests/contract tests/integration tests/versions $(ARGS)
 
-smoke: $(VENV)/.ready-dev jar $(CLASSES)  ## one small cluster of SPARK: a restart, a loss with a standby, a drain, to Mooring and back [SPARK=4.3.0]
-	$(WITH_CLASSES) $(PYTEST) tests/versions/test_smoke.py $(ARGS)
+smoke: $(VENV)/.ready-dev jar  ## one small cluster of SPARK: a restart, a loss with a standby, a drain, to Mooring and back [SPARK=4.3.0]
+	$(PYTEST) tests/versions/test_smoke.py $(ARGS)
 
 chaos: $(VENV)/.ready-dev jar $(CLASSES)  ## seeded faults at random moments [ARGS="..."]
 	$(WITH_CLASSES) $(PYTEST) -m chaos tests/chaos $(ARGS)
