@@ -22,10 +22,10 @@ from uuid import UUID
 from mooring.agent.counters import Counters
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.status import metrics_of
-from mooring.cli import states
+from mooring.cli.application import states
 from mooring.cli.commands import parser_of
-from mooring.cli.conf import render_settings_page
 from mooring.cli.exits import Exit
+from mooring.cli.machine.conf import render_settings_page
 from mooring.cli.main import COMMANDS, INTERRUPTED
 from mooring.cli.output import UNLIMITED
 from mooring.drain import DrainNotification

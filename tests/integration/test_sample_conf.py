@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli.conf import render
+from mooring.cli.machine.conf import render
 from mooring.jar import jar_path
 from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment, spark_home

@@ -10,8 +10,9 @@ import pyspark
 import pytest
 
 from tests.integration.support import answers
-from tests.integration.support.restarted_job import FORMAT_KEY, Stages, said
+from tests.integration.support.restarted_job import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages, said
 from tests.integration.support.store_with_open_copy import scala_object
+from tests.unit.build.shim import build_jar
 
 pytestmark = pytest.mark.one_jvm
 
@@ -50,14 +51,17 @@ def test_transform_with_state_runs_on_stock_rocksdb_where_spark_lacks_its_member
 
 
 @pytest.mark.heavy
-def test_mooring_without_any_member_runs_as_stock_spark(tmp_path: Path) -> None:
-    sources = [source.read_text() for source in SOURCES.rglob("shims/*.scala")]
+@pytest.mark.parametrize("provider", [{}, {PROVIDER_KEY: STOCK_ROCKSDB}], ids=["no provider chosen", "RocksDB"])
+def test_mooring_without_any_member_runs_as_stock_spark(provider: dict[str, str], tmp_path: Path) -> None:
+    line = build_jar.line_of_this_python()
+    folders = [SOURCES / "main", *(folder for folder in SOURCES.glob("spark-*") if line.has(folder.name))]
+    sources = [source.read_text() for folder in folders for source in folder.rglob("shims/*.scala")]
     names = [name for source in sources for name in re.findall(r'access\("([^"]+)"', source)] + ["RocksDB.db"]
     capabilities = {name for source in sources for name in re.findall(r'access\(s?"[^"]+", Capability\.(\w+)', source)}
     assert len(names) > 10 and len(capabilities) > 5
     stages = Stages(tmp_path)
     for part in (0.5, 1.0):
-        log = stages.run(part, {**without(*names), FORMAT_KEY: "2"})
+        log = stages.run(part, {**without(*names), **provider, FORMAT_KEY: "2"})
         assert said(log, IS_OFF) == len(capabilities), "one line for each capability"
         assert said(log, "Spark goes on without it") == 0
     stages.assert_right()

@@ -1,6 +1,6 @@
 """Queries with state of both formats in one JVM, in either order, and what stock Spark reads of them afterwards.
 
-In Spark 4.0 a JVM has one version for the archives of all its queries: that of the first one.
+In Spark 4.0 a JVM stamps the archives of all its queries with the format of the first one, and reads no others.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def right(stages: Stages) -> dict[str, Counter[tuple[object, ...]]]:
     return {"first": channels, "second": channels, "total": Counter({(len(bids),): 1})}
 
 
-def headers(stages: Stages, query: str) -> set[str]:
-    """The first line of `metadata` in each archive of the query."""
+def stamps(stages: Stages, query: str) -> set[str]:
+    """The stamp of each archive of the query: the first row of its `metadata`."""
     archives = (stages.directory / "checkpoints" / query / "state").rglob("*.zip")
     return {zipfile.ZipFile(archive).read("metadata").decode().partition("\n")[0] for archive in archives}
 
@@ -49,7 +49,7 @@ def test_each_query_goes_on_beside_one_of_the_other_format_and_on_stock_spark(li
     run("first", format="1")
     run("first", "second", "total")
     assert opened(run("second", "first", "total")), "Mooring's provider opens the state"
-    assert headers(stages, "first") == {"v1"}
-    assert headers(stages, "second") == ({"v2"} if line == "4.0" else {"v1"}), "as stock Spark writes it"
+    assert stamps(stages, "first") == {"v1"}
+    assert stamps(stages, "second") == ({"v2"} if line == "4.0" else {"v1"}), "as stock Spark writes it"
     run("first", format="1")
     run("second", format="2")

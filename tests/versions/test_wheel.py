@@ -21,10 +21,9 @@ MOST_BYTES = 8_000_000
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # Skips the tests where a Spark or a jar is missing.
     for line in LINES:
-        spark_of(
-            line
-        )  # skips the tests where one is missing; pip has an environment of its own, and fetches this one's too
+        spark_of(line)
     directory = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(directory), "."]
     subprocess.run(command, cwd=build_jar.CHECKOUT, check=True)

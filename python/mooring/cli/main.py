@@ -8,33 +8,21 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from mooring.cli import (
-    apps,
-    completion,
-    conf,
+from mooring.cli import apps, demo, help, plan, status
+from mooring.cli.application import (
     container_status,
     control_standby,
-    demo,
-    doctor,
     drain,
     drain_host,
-    export,
-    gc,
-    help,
-    history,
-    jar,
     open_host,
-    pin,
     place_container,
-    plan,
-    restore,
     states,
-    status,
     stop,
-    verify,
 )
+from mooring.cli.checkpoint import export, history, pin, restore, verify
 from mooring.cli.commands import Command, parse
 from mooring.cli.exits import Exit, exit_of
+from mooring.cli.machine import completion, conf, doctor, gc, jar
 from mooring.errors import MooringError
 
 COMMANDS: Final[tuple[Command, ...]] = (

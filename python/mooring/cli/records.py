@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.local_paths import Kind, folders_in, holds_later_records, kind_of, why_closed, why_missing
+from mooring.cli.machine.conf_file import read_conf_file
 from mooring.cli.store_of_checkpoint import store_of
 from mooring.client import MooringClient
 from mooring.client.client import parsed_status

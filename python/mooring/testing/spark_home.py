@@ -22,7 +22,9 @@ does not fit, the JVM reads the jars as usual."""
 
 def _short_lived_spark() -> str:
     archive = os.environ.get(CLASS_ARCHIVE_VARIABLE)
-    return f"{SHORT_LIVED_JVM} -XX:SharedArchiveFile={archive} -Xlog:cds*=off" if archive else SHORT_LIVED_JVM
+    if archive is None or not Path(archive).is_file():
+        return SHORT_LIVED_JVM
+    return f"{SHORT_LIVED_JVM} -XX:SharedArchiveFile={archive} -Xlog:cds*=off"
 
 
 SHORT_LIVED_SPARK: Final = _short_lived_spark()

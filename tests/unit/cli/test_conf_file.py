@@ -2,8 +2,8 @@
 
 import pytest
 
-from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage
+from mooring.cli.machine.conf_file import read_conf_file
 from mooring.cli.main import main
 from tests.unit.cli import records
 

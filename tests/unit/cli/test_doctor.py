@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mooring
-from mooring.cli import doctor
+from mooring.cli.machine import doctor
 from mooring.cli.main import main
 from mooring.doctor import Finding, Verdict
 from tests.unit.checkpoint.made import Made

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mooring.cli import endings
+from mooring.cli.application import endings
 from mooring.cli.main import main
 from mooring.cli.records import CommandRecords
 from mooring.drain import StopMode, read_drain_notifications, remove_notifications
@@ -139,7 +139,7 @@ def test_who_waits_sees_what_changes_while_it_changes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere than on a terminal each change is a line; what has not changed is not said again."""
-    monkeypatch.setattr("mooring.cli.endings._LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("mooring.cli.application.endings._LOOK_EVERY_SECONDS", 0.01)
     write_status(tmp_path)
     looks = 0
     status_if_any = CommandRecords.status_if_any

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mooring.cli import doctor
+from mooring.cli.machine import doctor
 from mooring.cli.main import COMMANDS, main
 from tests.unit.cli.places import (
     NOT_LISTENING,

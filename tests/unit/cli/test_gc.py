@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from mooring.cli import gc
+from mooring.cli.machine import gc
 from mooring.cli.main import main
 from tests.unit.cli import records
 

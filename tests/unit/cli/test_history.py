@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mooring.catalogue.table import CataloguedBatch
-from mooring.cli.history import _of_this_history, _with_catalogue
+from mooring.cli.checkpoint.history import _of_this_history, _with_catalogue
 from tests.unit.checkpoint.made import Made
 
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import mooring
-from mooring.cli import jar
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut, Exit, exit_of
+from mooring.cli.machine import jar
 from mooring.cli.main import main
 from mooring.errors import (
     CheckpointError,
@@ -143,7 +143,7 @@ def test_conf_prints_the_same_for_people_and_programs(capsys):
 
 def test_jar_prints_the_path_alone(tmp_path, monkeypatch, capsys):
     jar = tmp_path / "mooring.jar"
-    monkeypatch.setattr("mooring.cli.jar.jar_path", lambda spark: jar)
+    monkeypatch.setattr("mooring.cli.machine.jar.jar_path", lambda spark: jar)
     assert main(["jar"]) == 0
     assert capsys.readouterr().out == f"{jar}\n"
     assert main(["jar", "--json"]) == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mooring.checkpoint import Proofs
-from mooring.cli import gc
+from mooring.cli.machine import gc
 from mooring.cli.main import main
 from mooring.errors import CheckpointNotUnderstood
 from tests.unit.checkpoint.made import SST, Made

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli import conf
+from mooring.cli.machine import conf
 from mooring.errors import InvalidSettingError
 from mooring.settings import TABLE, Settings, parse_value, table_as_json
 from mooring.settings.__main__ import main
@@ -87,7 +87,7 @@ def test_the_command_prints_the_json(capsys):
 def test_the_committed_configuration_is_what_the_table_renders(name):
     committed = CHECKOUT / "conf" / name
     text = committed.read_text(encoding="utf-8") if committed.exists() else "(missing)"
-    assert text == conf.render_all()[name], "write it anew with: PYTHONPATH=python python -m mooring.cli.conf conf"
+    assert text == conf.render_all()[name], "write it anew: PYTHONPATH=python python -m mooring.cli.machine.conf conf"
 
 
 def test_conf_holds_nothing_else():

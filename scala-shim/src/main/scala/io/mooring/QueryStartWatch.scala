@@ -4,6 +4,7 @@ import io.mooring.checkpoint.StartupReadCache
 import io.mooring.common.FailOpen
 import io.mooring.drain.StartRules
 import io.mooring.driver.{Driver, QueryWatch, ConfOverrides}
+import org.apache.spark.shims.Capability
 import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
@@ -16,7 +17,7 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
  */
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
-    for (driver <- Driver.current; query <- StreamShims.query(event.id.toString)) {
+    for (driver <- Driver.current; query <- StreamShims.query(event.id.toString) if Capability.QuerySettings.isOn) {
       StartupReadCache.begin(query.checkpoint)
       val look = FailOpen.otherwise[Option[QueryWatch.Look]]("look ahead", None)(driver.queries.lookAhead(query))
       driver.bridge.tell(Map("event" -> "CheckpointTaken", "run" -> query.runId, "checkpoint" -> query.checkpoint),

@@ -6,5 +6,5 @@ import io.mooring.common.Build
 private object DeltaOfLine {
 
   /** What makes Delta one of the application's jars, for the log. */
-  val WhatToAdd: String = s"add --packages io.delta:delta-spark_${Build.line}_2.13:4.4.0"
+  val Advice: String = s"add --packages io.delta:delta-spark_${Build.line}_2.13:4.4.0"
 }

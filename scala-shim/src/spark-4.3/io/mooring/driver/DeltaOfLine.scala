@@ -6,5 +6,5 @@ import io.mooring.common.Build
 private object DeltaOfLine {
 
   /** Why Delta can not be one of the application's jars, for the log. */
-  val WhatToAdd: String = s"there is no Delta for Spark ${Build.line} yet"
+  val Advice: String = s"there is no Delta for Spark ${Build.line} yet"
 }

@@ -9,10 +9,11 @@ import scala.util.Using
 import io.mooring.common.{InMemoryFile, Names}
 import io.mooring.drain.StartRules
 import io.mooring.election.LeaderOnlyWrites
-import io.mooring.localstore.{ArchiveHeader, HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, LocalReads, NotedStream, StoreReads, StoreWrites}
+import io.mooring.localstore.{ArchiveStamp, HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, LocalReads, NotedStream, StoreReads, StoreWrites}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.SparkEnv
+import org.apache.spark.shims.Capability
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 import org.apache.spark.sql.execution.streaming.state.shims.{ClosableFiles, OfflineTools, StreamShims}
@@ -24,7 +25,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.{ClosableFiles, Offl
  *    name of Mooring's provider there.
  *  - Uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host when they are written,
  *    and taken from the host when they are read.
- *  - A snapshot archive is read and written whichever line of Spark wrote it, or reads it (`ArchiveHeader`).
+ *  - A snapshot archive is read whichever Spark has written it (`ArchiveStamp`).
  *  - Where a catalogue is kept, length and checksum of each such archive and changelog are noted for it (`StoreWrites`).
  *  - Spark's own tools get the format of the checkpoint's state when they open its log of commits (`CommitsOfTools`).
  *  - A stream whose checkpoint is drained or being restored is refused, or reads another watermark (`StartRules`).
@@ -58,11 +59,11 @@ class CheckpointFiles(path: Path, conf: Configuration) extends ClosableFiles {
       }
     if (isOffsets(file)) new StockNameStream(out)
     else if (commits.exists(_.isOfFormat2)) new Format2Stream(out)
-    else withHeader(file, noted(file, keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName)))))
+    else withStamp(file, noted(file, keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName)))))
   }
 
-  private def withHeader(file: Path, out: CancellableFSDataOutputStream) =
-    if (ArchiveHeader.isToChange(file.getName)) new ArchiveStream(file.getName, out) else out
+  private def withStamp(file: Path, out: CancellableFSDataOutputStream) =
+    if (ArchiveStamp.isToChange(file.getName)) new ArchiveStream(file.getName, out) else out
 
   private def noted(file: Path, out: CancellableFSDataOutputStream) =
     if (!HostStore.isUniqueName(file.getName) || file.getName.endsWith(".crc")) out
@@ -74,7 +75,7 @@ class CheckpointFiles(path: Path, conf: Configuration) extends ClosableFiles {
       else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(fetchAndOpenLocally(s, file)))
         .getOrElse(reads.counted(file.getName, stock.open(file)))
     hasFiles ||= file.getParent == path
-    if (file.getName.endsWith(".zip")) ArchiveHeader.asThisJvmReads(file.getName, opened) else opened
+    if (file.getName.endsWith(".zip")) ArchiveStamp.asThisJvmReads(file.getName, opened) else opened
   }
 
   override def exists(file: Path): Boolean =
@@ -144,7 +145,7 @@ object CheckpointFiles {
     ()
   }
 
-  private def runsOnStock(checkpoint: String): Boolean = onStock.contains(checkpoint)
+  private def runsOnStock(checkpoint: String): Boolean = onStock.contains(checkpoint) || !Capability.isOurProviderUsable
 
   /** Whether the file is a changelog, or the checksum of a changelog. */
   private def isOfChangelog(name: String): Boolean = name.stripSuffix(".crc").endsWith(".changelog")
@@ -170,7 +171,7 @@ object CheckpointFiles {
 
 /** Writes an archive as stock Spark does. */
 private final class ArchiveStream(name: String, out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
-  override protected def asWritten(archive: Array[Byte]): Array[Byte] = ArchiveHeader.asStockWrites(name, archive)
+  override protected def asWritten(archive: Array[Byte]): Array[Byte] = ArchiveStamp.asStockWrites(name, archive)
 }
 
 /** Writes an entry of the offset log with the name of Spark's own provider. */

@@ -12,7 +12,7 @@ private object Catalogue {
     val wanted = settings.text(Key).map(_.toBoolean)
     val isThere = wanted.getOrElse(true) && StreamShims.isLoadable(DeltaTables)
     if (!isThere && wanted.forall(identity)) {
-      val message = s"no Delta among the application's jars: committed state is not catalogued; ${DeltaOfLine.WhatToAdd}"
+      val message = s"no Delta among the application's jars: committed state is not catalogued; ${DeltaOfLine.Advice}"
       if (wanted.isDefined) Log.once("no-delta", message) else Log.info(message)
     }
     isThere

@@ -27,8 +27,7 @@ object ConfOverrides {
     conf.set(StreamShims.FileManagerKey, Names.FileManager)
     conf.getOption(StreamShims.ProviderKey) match {
       case None | Some(StreamShims.StockRocksDB) =>
-        if (Capability.QuerySettings.isOn && Capability.HostStore.isOn)
-          conf.set(StreamShims.ProviderKey, ProviderOfSessions.name(Names.Provider))
+        if (Capability.isOurProviderUsable) conf.set(StreamShims.ProviderKey, ProviderOfSessions.name(Names.Provider))
       case Some(other) => leaveAlone(other)
     }
   }
@@ -85,7 +84,8 @@ object ConfOverrides {
           case Some(format) => query.setFormat(format)
           case None => if (!query.isSet(StreamShims.FormatKey) && !query.isRealTime) query.setFormat(query.formatToBeginWith)
         }
-      case other => leaveAlone(other.getOrElse("none"))
+      case Some(other) => leaveAlone(other)
+      case None => // no session names our provider, as a capability is off
     }
   }
 

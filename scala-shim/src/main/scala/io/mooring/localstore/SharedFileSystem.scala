@@ -39,10 +39,10 @@ final class SharedFileSystem(
     }
   }
 
-  /** Only snapshot archives are opened this way: those of checkpoint format v1, and on Spark 4.0 those of format v2 too. */
+  /** Only snapshot archives are opened this way: those of checkpoint format v1, and on Spark 4.0 and 4.1 those of format v2 too. */
   override def open(file: Path, bufferSize: Int): FSDataInputStream = {
     val kept = if (HostStore.isUniqueName(file.getName)) LocalReads.open(hostFiles, file.getName, reads, localFiles) else None
-    ArchiveHeader.asThisJvmReads(file.getName, kept.getOrElse(reads.counted(file.getName, super.open(file, bufferSize))))
+    ArchiveStamp.asThisJvmReads(file.getName, kept.getOrElse(reads.counted(file.getName, super.open(file, bufferSize))))
   }
 
   private lazy val localFiles = FileSystem.getLocal(stock.getConf).getRaw
@@ -75,5 +75,5 @@ final class CountingFileSystem(stock: FileSystem, reads: StoreReads, isNoted: Bo
   }
 
   override def open(file: Path, bufferSize: Int): FSDataInputStream =
-    ArchiveHeader.asThisJvmReads(file.getName, reads.counted(file.getName, super.open(file, bufferSize)))
+    ArchiveStamp.asThisJvmReads(file.getName, reads.counted(file.getName, super.open(file, bufferSize)))
 }

@@ -7,7 +7,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 import io.mooring.checkpoint.CheckpointFiles
-import io.mooring.localstore.{ArchiveHeader, FetchAhead, HostStoreFiles}
+import io.mooring.localstore.{ArchiveStamp, FetchAhead, HostStoreFiles}
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.shims.CpuThrottle
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, KeyCounts, StateFiles}
@@ -249,7 +249,7 @@ private[mooring] final class StoreCopy(
     def filesInFormat1(version: Long): Map[String, Long] = {
       val archive = new Path(directory, s"$version.zip")
       val newest = if (files.exists(archive)) Some(archive) else newestBefore(version)
-      newest.fold(Map.empty[String, Long])(path => immutable(Using.resource(ArchiveHeader.asThisJvmReads(path.getName, files.open(path)))(StateFiles.neededBy)))
+      newest.fold(Map.empty[String, Long])(path => immutable(Using.resource(ArchiveStamp.asThisJvmReads(path.getName, files.open(path)))(StateFiles.neededBy)))
     }
 
     private def newestBefore(version: Long): Option[Path] = directoryListing.map(_.getPath)

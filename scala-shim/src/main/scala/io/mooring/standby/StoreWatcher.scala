@@ -3,7 +3,7 @@ package io.mooring.standby
 import java.util.concurrent.atomic.AtomicBoolean
 
 import io.mooring.common.Log
-import io.mooring.localstore.{CountingFileSystem, HostStoreFiles, HostStore, HostStores, NewestSnapshots, ReadCounts, SharedFileSystem, StoreReads, StoreWrites}
+import io.mooring.localstore.{ArchiveStamp, CountingFileSystem, HostStoreFiles, HostStore, HostStores, NewestSnapshots, ReadCounts, SharedFileSystem, StoreReads, StoreWrites}
 import io.mooring.reports.ExecutorReports
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, RestoreMetrics, StoreObserver}
@@ -34,6 +34,8 @@ private[mooring] final class StoreWatcher(storeDir: Path, hasUniqueIds: Boolean,
       case None => new CountingFileSystem(stock, reads, hasUniqueIds)
     }
   }
+
+  override def writingArchive(write: => Unit): Unit = ArchiveStamp.whileWriting(write)
 
   override def keeps(name: String): Boolean = hostFiles.exists(_.has(name))
 

@@ -19,6 +19,10 @@ sealed abstract class Capability(val name: String, val withoutIt: String) {
 }
 
 object Capability {
+
+  /** Whether queries can run on Mooring's state store provider. */
+  def isOurProviderUsable: Boolean = QuerySettings.isOn && HostStore.isOn
+
   case object QuerySettings extends Capability("host affinity",
     "queries run as on stock Spark")
 

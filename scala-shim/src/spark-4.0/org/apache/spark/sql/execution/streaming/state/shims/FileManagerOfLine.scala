@@ -38,8 +38,10 @@ private[shims] abstract class FileManagerOfLine(observer: StoreObserver, of: Fil
       columnFamilyMapping: Option[scala.collection.Map[String, ColumnFamilyInfo]],
       maxColumnFamilyId: Option[Short],
       checkpointUniqueId: Option[String]): Unit = {
-    super.saveCheckpointToDfs(checkpointDir, version, numKeys, numInternalKeys, fileMapping, columnFamilyMapping,
-      maxColumnFamilyId, checkpointUniqueId)
+    observer.writingArchive {
+      super.saveCheckpointToDfs(checkpointDir, version, numKeys, numInternalKeys, fileMapping, columnFamilyMapping,
+        maxColumnFamilyId, checkpointUniqueId)
+    }
     val files = fileMapping.values.map(f => f.immutableFile.dfsFileName -> f.immutableFile.sizeBytes).toMap
     observer.snapshotUploaded(version, checkpointUniqueId, files, of.retained)
   }

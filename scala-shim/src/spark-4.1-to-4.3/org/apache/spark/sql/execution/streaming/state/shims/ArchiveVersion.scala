@@ -4,7 +4,7 @@ import scala.annotation.unused
 
 import org.apache.spark.sql.execution.streaming.state.RocksDBCheckpointMetadata
 
-/** The version in the first line of an archive's `metadata`. */
+/** The version in the first row of an archive's `metadata`. */
 object ArchiveVersion {
 
   /** Whether it is the same for both formats of the checkpoint. */
@@ -14,5 +14,5 @@ object ArchiveVersion {
   def of(@unused hasUniqueIds: Boolean): Int = RocksDBCheckpointMetadata.VERSION
 
   /** The version that Spark writes and reads in this JVM. */
-  def ofThisJvm(@unused hasUniqueIds: Boolean): Int = RocksDBCheckpointMetadata.VERSION
+  def takeForThisJvm(@unused hasUniqueIds: Boolean): Int = RocksDBCheckpointMetadata.VERSION
 }

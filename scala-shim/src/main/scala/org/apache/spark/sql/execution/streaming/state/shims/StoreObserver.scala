@@ -13,6 +13,9 @@ trait StoreObserver {
   /** The file system for SST and log files: `stock`, or a file system in front of `stock`. */
   def fileSystem(stock: FileSystem): FileSystem
 
+  /** Runs `write`, in which this thread uploads the archive of a snapshot. Called on Spark 4.0 only. */
+  def writingArchive(write: => Unit): Unit
+
   /** Whether the host keeps this file of the store. */
   def keeps(name: String): Boolean
 

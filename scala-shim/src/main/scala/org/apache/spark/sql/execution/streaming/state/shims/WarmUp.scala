@@ -15,8 +15,8 @@ import org.apache.spark.util.Utils
 object WarmUp {
 
   /**
-   * Loads RocksDB's native library, and the classes for JSON and zip: writes and reads a small store. Not so where an archive's version
-   * is that of the first query in the JVM: there it loads the library only.
+   * Loads RocksDB's native library, and the classes for JSON and zip: writes and reads a small store. Spark 4.0 takes the version of all
+   * archives from the first one. So nothing is written there, and only the library is loaded.
    */
   def run(conf: SparkConf, fileManager: String): Unit =
     if (ArchiveVersion.IsOneForAll) writeAndRead(conf, fileManager) else org.rocksdb.RocksDB.loadLibrary()

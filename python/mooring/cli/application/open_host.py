@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from mooring.cli import options
-from mooring.cli.requests import ask
+from mooring.cli.application.requests import ask
 
 NAME: Final = "open-host"
 HELP: Final = "let tasks and copies come to a drained host again"

@@ -9,10 +9,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from mooring.agent.drains.drainage import FAILED, NOT_TOLD, OVER, REFUSED
+from mooring.cli.application.requests import application_of, is_given_up, raise_if_ended
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import CommandRecords
-from mooring.cli.requests import application_of, is_given_up, raise_if_ended
 from mooring.client import MooringClient
 from mooring.client.liveness import liveness_of
 from mooring.errors import nearest

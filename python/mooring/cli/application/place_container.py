@@ -6,8 +6,8 @@ import argparse
 from typing import Final
 
 from mooring.cli import options
+from mooring.cli.application.requests import ask
 from mooring.cli.durations import duration
-from mooring.cli.requests import ask
 
 NAME: Final = "place-container"
 HELP: Final = "move one processor to another host, or restart it"

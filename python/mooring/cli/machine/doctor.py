@@ -12,7 +12,7 @@ import mooring
 from mooring.cli import options
 from mooring.cli.checkpoint_place import local_path
 from mooring.cli.exits import CommandFailed
-from mooring.cli.gc import default_directory
+from mooring.cli.machine.gc import default_directory
 from mooring.cli.options import LOCAL_STORE_VARIABLE
 from mooring.cli.output import print_json
 from mooring.cli.records import METADATA_VARIABLE, CommandRecords

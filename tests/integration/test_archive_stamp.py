@@ -1,4 +1,4 @@
-"""The first line of an archive's metadata, which each line of Spark wants to be its own."""
+"""The stamp of a snapshot archive: the first row of its metadata. Spark reads only archives with its own stamp."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OTHERS = {"000008.log": b"", "MANIFEST-000005": bytes(range(256)) * 500, "CURREN
 
 
 @pytest.fixture(scope="module")
-def header(jvm: Any) -> Any:
-    return scala_object(jvm, "io.mooring.localstore.ArchiveHeader")
+def stamps(jvm: Any) -> Any:
+    return scala_object(jvm, "io.mooring.localstore.ArchiveStamp")
 
 
 def archive(metadata: bytes) -> bytes:
@@ -33,21 +33,23 @@ def content(archive: bytes) -> dict[str, bytes]:
         return {name: opened.read(name) for name in opened.namelist()}
 
 
-@pytest.mark.parametrize(("has", "wanted"), [(b"v2", 1), (b"v1", 2)])
-def test_only_the_line_changes(has: bytes, wanted: int, header: Any) -> None:
+@pytest.mark.parametrize(("has", "wanted"), [(b"v2", "v1"), (b"v1", "v2")])
+def test_only_the_stamp_changes(has: bytes, wanted: str, stamps: Any) -> None:
     rest = '\n{"sstFiles":[],"numKeys":3,"name":"é"}'.encode()
-    changed = bytes(header.withVersion(archive(has + rest), wanted))
-    assert content(changed) == {**OTHERS, "metadata": f"v{wanted}".encode() + rest}
+    changed = bytes(stamps.withStamp(archive(has + rest), wanted))
+    assert content(changed) == {**OTHERS, "metadata": wanted.encode() + rest}
 
 
 @pytest.mark.parametrize(
     "unchanged",
     [
-        pytest.param(archive(b"v1\n{}"), id="it has this line"),
+        pytest.param(archive(b"v1\n{}"), id="it has this stamp"),
+        pytest.param(archive(b"v3\n{}"), id="its stamp is not known"),
+        pytest.param(archive(b"")[:-9], id="its metadata is empty"),
         pytest.param(archive(b"v2\n{}")[:-3000], id="it is cut off"),
         pytest.param(b"no archive", id="it is no archive"),
         pytest.param(b"", id="it is empty"),
     ],
 )
-def test_else_it_is_the_same_to_the_byte(unchanged: bytes, header: Any) -> None:
-    assert bytes(header.withVersion(unchanged, 1)) == unchanged
+def test_else_it_is_the_same_to_the_byte(unchanged: bytes, stamps: Any) -> None:
+    assert bytes(stamps.withStamp(unchanged, "v1")) == unchanged

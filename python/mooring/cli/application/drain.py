@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from mooring.cli import drain_checkpoint, options
-from mooring.cli.endings import end_queries
+from mooring.cli import options
+from mooring.cli.application import drain_checkpoint
+from mooring.cli.application.endings import end_queries
 
 NAME: Final = "drain"
 HELP: Final = "stop the intake of queries, let out what they hold, and end them"

@@ -7,7 +7,7 @@ from typing import Final
 
 from mooring.agent.drains.drainage import OVER
 from mooring.cli import options
-from mooring.cli.endings import end_queries
+from mooring.cli.application.endings import end_queries
 from mooring.drain import StopMode
 
 NAME: Final = "stop"

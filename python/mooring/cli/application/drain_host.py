@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from mooring.cli import options
-from mooring.cli.requests import ask
+from mooring.cli.application.requests import ask
 
 NAME: Final = "drain-host"
 HELP: Final = "move everything away from one host, and keep it empty"

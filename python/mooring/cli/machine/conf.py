@@ -1,6 +1,6 @@
 """Sample configurations, rendered from the table of settings; `conf/` in the repository holds what this renders.
 
-`python -m mooring.cli.conf conf` writes them anew.
+`python -m mooring.cli.machine.conf conf` writes them anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME: Final = "conf"
 HELP: Final = "print a sample configuration, with every setting"
 
 PLUGIN = "io.mooring.MooringPlugin"
-MADE_FROM = "Made from python/mooring/settings/table.py by `python -m mooring.cli.conf conf`; do not edit."
+MADE_FROM = "Made from python/mooring/settings/table.py by `python -m mooring.cli.machine.conf conf`; do not edit."
 
 _NOT_JARS = "The jar lies at this path on every host. It is not in spark.jars: a job's --jars would replace it there."
 

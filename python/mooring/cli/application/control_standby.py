@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from mooring.cli import options
-from mooring.cli.requests import ask
+from mooring.cli.application.requests import ask
 from mooring.placement import StandbyAction
 
 NAME: Final = "control-standby"

@@ -7,10 +7,10 @@ from typing import Final
 from uuid import UUID
 
 from mooring.cli import options
+from mooring.cli.application.requests import application_of, how_far, is_given_up, liveness_now
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import print_json
 from mooring.cli.records import CommandRecords
-from mooring.cli.requests import application_of, how_far, is_given_up, liveness_now
 
 NAME: Final = "container-status"
 HELP: Final = "show how far a request is"

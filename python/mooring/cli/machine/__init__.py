@@ -1,0 +1,1 @@
+"""Commands about this machine: jar, settings, local store, shell."""
