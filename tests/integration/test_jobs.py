@@ -17,10 +17,9 @@ from mooring.testing.spark_home import spark_environment
 from mooring.testing.submission import Submission
 from tests.integration.support.job_runs import (
     CONNECT_JOB,
-    HEAVY_JOBS,
     JOB_CONF,
     JOBS,
-    QUICK_JOBS,
+    PYTHON_JOBS,
     SCALA_JOB,
     Job,
     JobRun,
@@ -49,11 +48,8 @@ def plugin_conf() -> dict[str, str]:
     return {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())}
 
 
-@pytest.mark.parametrize(
-    "job",
-    [*QUICK_JOBS, *(pytest.param(job, marks=pytest.mark.heavy) for job in HEAVY_JOBS)],
-    ids=lambda job: job.name,
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize("job", PYTHON_JOBS, ids=lambda job: job.name)
 def test_a_python_job_gives_the_right_answer_through_a_kill_and_a_restart(
     job: Job, spark_hosts: SparkCluster, events: Path, plugin_conf: dict[str, str], tmp_path: Path
 ) -> None:

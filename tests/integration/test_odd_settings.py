@@ -11,7 +11,7 @@ import pytest
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.submission import Submission
-from tests.integration.support.job_runs import HEAVY_JOBS, JOB_CONF, JOBS, JobRun, write_input
+from tests.integration.support.job_runs import JOB_CONF, JOBS, PYTHON_JOBS, JobRun, write_input
 from tests.integration.support.job_with_warm_copies import STANDBY
 from tests.integration.support.spark_packages import line_of_this_spark
 
@@ -50,7 +50,7 @@ def test_the_answer_is_right(setting: str, spark_hosts: SparkCluster, events: Pa
     if setting == "new in Spark 4.3" and line_of_this_spark() in ("4.0", "4.1", "4.2"):
         pytest.skip("this Spark does not have these settings")
     name = "transform_with_state" if setting == "Avro" else "windowed_aggregation"
-    run = JobRun(next(job for job in HEAVY_JOBS if job.name == name), events, tmp_path)
+    run = JobRun(next(job for job in PYTHON_JOBS if job.name == name), events, tmp_path)
     conf = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path()), **STANDBY, **SETTINGS[setting]}
 
     def submit() -> Submission:

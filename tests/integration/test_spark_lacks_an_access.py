@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.support import answers
 from tests.integration.support.restarted_job import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages, said
+from tests.integration.support.short_lived_settings import SHORT_LIVED
 from tests.integration.support.store_with_open_copy import scala_object
 from tests.unit.build.shim import build_jar
 
@@ -22,7 +23,8 @@ SOURCES = Path(__file__).parents[2] / "scala-shim/src"
 
 def without(*accesses: str) -> dict[str, str]:
     """Settings of an application whose JVM takes these accesses for missing."""
-    return {"spark.driver.extraJavaOptions": f"-Dmooring.test.hidden-internals={','.join(accesses)}"}
+    hidden = f"-Dmooring.test.hidden-internals={','.join(accesses)}"
+    return {key: f"{options} {hidden}" for key, options in SHORT_LIVED.items()}
 
 
 def test_this_spark_has_every_member_that_is_reached(jvm: Any) -> None:

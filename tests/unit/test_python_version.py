@@ -13,6 +13,7 @@ import pytest
 import mooring
 
 OLD = shutil.which("python3.9")
+IS_THERE = OLD is not None and subprocess.run([OLD, "-c", ""], capture_output=True).returncode == 0
 
 
 def test_an_old_python_is_told_which_one_is_needed() -> None:
@@ -23,7 +24,7 @@ def test_an_old_python_is_told_which_one_is_needed() -> None:
     assert last.startswith("ImportError: Mooring needs Python 3.10 or later, and ") and sys.executable in last
 
 
-@pytest.mark.skipif(OLD is None, reason="there is no Python 3.9 here")
+@pytest.mark.skipif(not IS_THERE, reason="there is no Python 3.9 here")
 def test_a_real_python_3_9_is_told_the_same() -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(mooring.__file__).parents[1])}
     done = subprocess.run([str(OLD), "-m", "mooring.agent"], capture_output=True, text=True, env=environment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mooring.testing.cluster import SparkCluster
-from tests.integration.support.job_runs import HEAVY_JOBS, JOB_CONF
+from tests.integration.support.job_runs import JOB_CONF, PYTHON_JOBS
 from tests.integration.support.job_to_drain import DrainableJob
 from tests.integration.support.job_with_warm_copies import STANDBY, JobWithCopies
 from tests.integration.support.restarted_job import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB
@@ -17,7 +17,7 @@ MOORING = {"spark.plugins": "io.mooring.MooringPlugin"}
 
 
 def test_a_job_of_stock_spark_is_adopted_moved_restarted_left_and_drained(tmp_path: Path) -> None:
-    windows = next(job for job in HEAVY_JOBS if job.name == "windowed_aggregation")
+    windows = next(job for job in PYTHON_JOBS if job.name == "windowed_aggregation")
     with SparkCluster(len(HOSTS), executor_memory="768m", work_dir=tmp_path / "cluster", conf=JOB_CONF) as cluster:
         job = DrainableJob(windows, cluster, tmp_path, **STOCK)
         job.submission.terminate()

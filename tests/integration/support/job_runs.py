@@ -34,10 +34,8 @@ class Job:
     stop: Callable[[Submission], None] = Submission.terminate
 
 
-QUICK_JOBS = [
+PYTHON_JOBS = [
     Job("left_outer_join", answers.left_outer_join, stop=Submission.kill),
-]
-HEAVY_JOBS = [
     Job("windowed_aggregation", answers.windowed_aggregation),
     Job("transform_with_state", answers.transform_with_state, stop=Submission.kill),
     Job("two_queries", answers.two_queries),

@@ -14,9 +14,9 @@ from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
 from tests.integration.support import answers
 from tests.integration.support.file_fed_job import batches_in, is_at_rest, status_in
-from tests.integration.support.job_runs import FILES, HEAVY_JOBS, JOBS, QUICK_JOBS, Job, JobRun
+from tests.integration.support.job_runs import FILES, JOBS, PYTHON_JOBS, Job, JobRun
 
-WITHOUT_AN_END = [job for job in (*QUICK_JOBS, *HEAVY_JOBS) if job.name != "foreach_batch"]
+WITHOUT_AN_END = [job for job in PYTHON_JOBS if job.name != "foreach_batch"]
 """The jobs that can run without an end; the one that is left out ends by itself."""
 
 KILLED_AT = ["asked", "frozen", "flushing", "drained"]
