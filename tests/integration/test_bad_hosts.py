@@ -70,7 +70,6 @@ def test_tasks_of_an_excluded_executor_wait_for_nothing_and_return(job: Submissi
     assert "lent-because" not in load.processor_at(BAD)
 
 
-@pytest.mark.heavy
 def test_tasks_of_an_executor_that_is_to_go_do_not_wait_for_its_end(
     job: Submission, load: AtABadHost, cluster: SparkCluster
 ) -> None:
