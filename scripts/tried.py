@@ -98,20 +98,30 @@ def _outcome(case: ElementTree.Element) -> str:
 
 
 def keep(found: Mapping[str, Results], folder: Path = RESULTS) -> None:
-    """Put the results in place of earlier ones of the same tests. A line goes to its newest version that is kept."""
+    """Put the results in place of earlier ones of the same tests.
+
+    Results of a line, such as `4.0`, go to the file of its newest version.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for version, results in found.items():
         before = kept(folder)
-        of_line = [known for known in before if known == version or known.startswith(f"{version}.")]
-        name = of_line[-1] if of_line else version
-        known = before.get(name, {})
-        merged = {file: known.get(file, {}) | results.get(file, {}) for file in sorted({*known, *results})}
+        name = max([version, *(known for known in before if known.startswith(f"{version}."))], key=_parts)
+        of_line = next((known for known in before if name.startswith(f"{known}.")), name)
+        merged: Results = {}
+        for earlier in (before.get(of_line, {}), before.get(name, {}), results):
+            merged |= {file: merged.get(file, {}) | of for file, of in earlier.items()}
         (folder / f"{name}.json").write_text(json.dumps(merged, indent=0, sort_keys=True) + "\n")
+        if of_line != name:
+            (folder / f"{of_line}.json").unlink(missing_ok=True)
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
 
 
 def kept(folder: Path = RESULTS) -> dict[str, Results]:
     """By version of Spark, the oldest first."""
-    files = sorted(folder.glob("*.json"), key=lambda file: [int(part) for part in file.stem.split(".")])
+    files = sorted(folder.glob("*.json"), key=lambda file: _parts(file.stem))
     return {file.stem: json.loads(file.read_text()) for file in files}
 
 

@@ -27,7 +27,7 @@ from mooring.testing.network import HostNetwork
 from mooring.testing.probes import free_port, get_json, wait_until
 from mooring.testing.servers import ChildProcess, StartedInWith
 from mooring.testing.spark_home import spark_environment, spark_home
-from mooring.testing.submission import Submission
+from mooring.testing.submission import Submission, submit_command
 
 
 class SparkCluster(StartedInWith):
@@ -181,15 +181,8 @@ class SparkCluster(StartedInWith):
         directory = self.work_dir / "submissions" / str(number)
         directory.mkdir(parents=True)
         ui_port = free_port(self.address)
-        command: list[str | Path] = [spark_home() / "bin" / "spark-submit", "--master", self.master_url]
-        command += ["--driver-memory", driver_memory]
-        if main_class:
-            command += ["--class", main_class]
-        if jars:
-            command += ["--jars", ",".join(str(jar) for jar in jars)]
-        for key, value in {**self._own_conf(ui_port, directory), **self.conf, **(conf or {})}.items():
-            command += ["--conf", f"{key}={value}"]
-        command += [job, *args]
+        settings = {**self._own_conf(ui_port, directory), **self.conf, **(conf or {})}
+        command = submit_command(self.master_url, job, args, settings, jars, main_class, driver_memory)
         ours = {"SPARK_LOCAL_IP": self.address, "SPARK_LOCAL_DIRS": str(directory)}
         name = f"submission {number} ({Path(job).name})"
         process = ChildProcess(

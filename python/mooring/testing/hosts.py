@@ -14,7 +14,9 @@ from mooring.testing.processes import RunningProcess, is_alive, running_processe
 from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment, spark_home
 
-_EXECUTOR_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_EXECUTOR_CLASSES = {
+    f"org.apache.spark.executor.{name}" for name in ("CoarseGrainedExecutorBackend", "YarnCoarseGrainedExecutorBackend")
+}
 
 LOCAL_STORE_VARIABLE = "MOORING_LOCAL_STORE_DIR"
 """The variable with the local store of a simulated host; executors inherit it from their Worker."""
@@ -89,21 +91,18 @@ class SparkHost:
 
     def executors(self) -> list[ExecutorProcess]:
         """The executors alive on this host, in order of their ids."""
-        if not self.worker.was_started:
-            return []
-        found = [
-            _as_executor(process)
-            for process in running_processes()
-            if process.group == self.worker.pid and _is_executor(process)
-        ]
-        return sorted(found, key=lambda executor: (executor.application, int(executor.id)))
+        return executors_in_group(self.worker.pid) if self.worker.was_started else []
 
 
-def _is_executor(process: RunningProcess) -> bool:
-    return _EXECUTOR_CLASS in process.command and process.option("--executor-id").isdigit()
+def executors_in_group(group: int) -> list[ExecutorProcess]:
+    """The executors alive in a process group, in order of their applications and ids."""
+    found = [_as_executor(process) for process in running_processes() if process.group == group]
+    return sorted(filter(None, found), key=lambda executor: (executor.application, int(executor.id)))
 
 
-def _as_executor(process: RunningProcess) -> ExecutorProcess:
+def _as_executor(process: RunningProcess) -> ExecutorProcess | None:
+    if not _EXECUTOR_CLASSES & set(process.command) or not process.option("--executor-id").isdigit():
+        return None
     return ExecutorProcess(
         process.option("--executor-id"), process.option("--hostname"), process.option("--app-id"), process.pid
     )

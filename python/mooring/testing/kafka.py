@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mooring.errors import ClusterError
-from mooring.testing.kafka_jars import KAFKA_VERSION, java, kafka_classpath
+from mooring.testing.kafka_jars import KAFKA_VERSION, kafka_classpath
+from mooring.testing.maven_jars import java
 from mooring.testing.probes import free_port
 from mooring.testing.servers import ChildProcess, OneServer, StartedInWith
 from mooring.testing.spark_home import SHORT_LIVED_JVM

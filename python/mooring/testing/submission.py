@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mooring.errors import ClusterError
 from mooring.testing.probes import get_json, wait_until
 from mooring.testing.processes import RunningProcess, descendants
 from mooring.testing.servers import ChildProcess
+from mooring.testing.spark_home import spark_home
+
+
+def submit_command(
+    master: str,
+    job: str | Path,
+    args: Sequence[str | Path],
+    conf: Mapping[str, str],
+    jars: Sequence[str | Path] = (),
+    main_class: str | None = None,
+    driver_memory: str = "1g",
+) -> list[str | Path]:
+    """The command that submits a job, a Python file or a jar with its `main_class`, in client mode."""
+    command: list[str | Path] = [spark_home() / "bin" / "spark-submit", "--master", master]
+    command += ["--driver-memory", driver_memory]
+    if main_class:
+        command += ["--class", main_class]
+    if jars:
+        command += ["--jars", ",".join(str(jar) for jar in jars)]
+    for key, value in conf.items():
+        command += ["--conf", f"{key}={value}"]
+    return [*command, job, *args]
 
 
 class Submission:

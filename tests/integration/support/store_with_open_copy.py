@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.testing.probes import wait_until
+from tests.integration.support import rocksdb_of_line as rocksdb
 
 STATE = "org.apache.spark.sql.execution.streaming.state"
 STATE_SHIMS = f"{STATE}.shims"
@@ -45,18 +46,7 @@ class Store:
         self._access = scala_object(jvm, f"{STATE_SHIMS}.CheckpointAccess").of(session)
         self._conf = scala_object(jvm, f"{STATE}.RocksDBConf").apply(self._access.stores())
         working, hadoop = jvm.java.io.File(str(directory / "owner")), self._access.hadoopConf()
-        self._owner = self._state.RocksDB(
-            self.path.toString(),
-            self._conf,
-            working,
-            hadoop,
-            "owner",
-            has_column_families,
-            True,
-            partition,
-            self._none,
-            self._none,
-        )
+        self._owner = self._instance(self._state.RocksDB, working, hadoop, "owner")
         self._copy = self._new_copy()
         self.ids: list[str | None] = [None]
         self.values = [b""]
@@ -72,15 +62,15 @@ class Store:
         """Let the owner write the next version. With `draw`, it changes some other keys too."""
         self._load(self._owner, len(self.ids) - 1)
         if self._has_column_families:
-            self._owner.createColFamilyIfAbsent("default", False)
+            rocksdb.make_family(self._owner)
         self._commits += 1
         self.values.append(f"commit {self._commits}".encode())
-        self._owner.put(b"key", self.values[-1], "default", False, False, False)
+        rocksdb.put(self._owner, b"key", self.values[-1])
         pairs = dict(self.pairs[-1])
         for _ in range(50 if draw else 0):
             self._change(pairs, draw)
         self.pairs.append(pairs | {b"key": self.values[-1]})
-        self.ids.append(self._owner.commit(with_snapshot)._2().stateStoreCkptId().get())
+        self.ids.append(rocksdb.commit(self._owner, with_snapshot)._2().stateStoreCkptId().get())
         metrics = self._owner.metricsOpt().get()
         self.counts.append(self.key_counts(metrics.numCommittedKeys(), metrics.numInternalKeys()))
 
@@ -100,20 +90,20 @@ class Store:
         # A copy sorts keys by words of eight bytes. So keys have two lengths, and some begin with the same eight bytes.
         key = b"%03d" % number if number % 2 else b"%02d---------%d" % divmod(number, 10)
         kinds = ["put", "remove", "merge", "delete range"] if self._has_column_families else ["put", "remove"]
-        kinds = kinds if deletes_ranges else kinds[:3]
+        kinds = kinds if deletes_ranges and rocksdb.DELETES_RANGES else kinds[:3]
         kind = draw.choices(kinds, [10, 6, 4, 1][: len(kinds)])[0]
         if kind == "put":
-            self._owner.put(key, value, "default", False, False, False)
+            rocksdb.put(self._owner, key, value)
             pairs[key] = value
         elif kind == "remove":
-            self._owner.remove(key, "default", False, False, False)
+            rocksdb.remove(self._owner, key)
             pairs.pop(key, None)
         elif kind == "merge":
-            self._owner.merge(key, value, "default", False, False, False)
+            rocksdb.merge(self._owner, key, value)
             pairs[key] = pairs.get(key, b"") + value  # without a delimiter, by default
         else:
             end = b"%03d" % (number + draw.randrange(1, 6))
-            self._owner.deleteRange(key, end, "default", False, False)
+            rocksdb.delete_range(self._owner, key, end)
             for gone in [each for each in pairs if key <= each < end]:
                 del pairs[gone]
 
@@ -156,8 +146,8 @@ class Store:
         taken = self._take()
         try:
             self._load(taken, version)
-            found = _pairs_of(taken)
-            taken.commit(False)
+            found = rocksdb.pairs(taken)
+            rocksdb.commit(taken)
             return found, taken.metricsOpt().get().numCommittedKeys()
         finally:
             taken.close()
@@ -184,18 +174,7 @@ class Store:
     def opened_from_the_checkpoint(self, version: int) -> bytes:
         """The value of the key for an instance of stock Spark without local files."""
         working = self._jvm.java.io.File(str(self.checkpoint.parent / "anew"))
-        opened = self._state.RocksDB(
-            self.path.toString(),
-            self._conf,
-            working,
-            self._access.hadoopConf(),
-            "anew",
-            self._has_column_families,
-            True,
-            self._partition,
-            self._none,
-            self._none,
-        )
+        opened = self._instance(self._state.RocksDB, working, self._access.hadoopConf(), "anew")
         try:
             self._load(opened, version)
             return bytes(opened.get(b"key", "default"))
@@ -229,7 +208,7 @@ class Store:
         with self._failing_task(len(self.ids) - 1):
             self._write()
             self._owner.removeColFamilyIfExists("default")
-            self._owner.createColFamilyIfAbsent("default", False)
+            rocksdb.make_family(self._owner)
             self._write()
 
     @contextmanager
@@ -254,10 +233,10 @@ class Store:
     def owners_pairs(self) -> dict[bytes, bytes]:
         """All keys and values of the last version in the owner."""
         self._load(self._owner, len(self.ids) - 1)
-        return _pairs_of(self._owner)
+        return rocksdb.pairs(self._owner)
 
     def _write(self) -> None:
-        self._owner.put(b"key", b"of no version", "default", False, False, False)
+        rocksdb.put(self._owner, b"key", b"of no version")
 
     def versions_named_by(self, version: int) -> list[int]:
         """The versions that this version's changelog names."""
@@ -296,9 +275,15 @@ class Store:
     def _take(self) -> Any:
         shims = self._jvm.org.apache.spark.sql.execution.streaming.state.shims
         working = self._jvm.java.io.File(str(self.checkpoint.parent / "taken"))
-        place, hadoop, families = self.path.toString(), self._access.hadoopConf(), self._has_column_families
-        fixed = (self._conf, working, hadoop, "taken", families, True, self._partition, self._none, self._none)
-        return scala_object(self._jvm, f"{STATE_SHIMS}.OpenStores").take(shims.RocksDBArguments(place, *fixed)).get()
+        arguments = self._instance(shims.RocksDBArguments, working, self._access.hadoopConf(), "taken")
+        return scala_object(self._jvm, f"{STATE_SHIMS}.OpenStores").take(arguments).get()
+
+    def _instance(self, made: Any, working: Any, hadoop: Any, name: str) -> Any:
+        """A `RocksDB` of this store in a directory of its own, or the arguments for one."""
+        place, families = self.path.toString(), self._has_column_families
+        return rocksdb.constructed(
+            self._jvm, made, place, self._conf, working, hadoop, name, families, True, self._partition
+        )
 
     def _archive(self, version: int) -> Path:
         return self.checkpoint / f"{version}_{self.ids[version]}.zip"
@@ -311,15 +296,7 @@ class Store:
         self._owner.close()
 
     def _load(self, store: Any, version: int) -> None:
-        store.load(version, self._jvm.scala.Option.apply(self.ids[version]), False, False)
-
-
-def _pairs_of(store: Any) -> dict[bytes, bytes]:
-    found, pairs = {}, store.iterator()
-    while pairs.hasNext():
-        pair = pairs.next()
-        found[bytes(pair.key())] = bytes(pair.value())
-    return found
+        rocksdb.load(self._jvm, store, version, self.ids[version])
 
 
 def _version(snapshot: Any) -> int:

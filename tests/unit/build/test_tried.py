@@ -48,6 +48,12 @@ def test_a_later_result_of_a_test_replaces_the_earlier_one_and_no_other(tmp_path
     assert list(tried.kept(tmp_path)) == ["4.9.1", "4.10.0"], "the older version comes first"
 
 
+def test_results_of_a_line_move_to_the_file_of_its_first_patch_release(tmp_path):
+    tried.keep({"4.0": {"x.upgrade": {"a": "passed"}, "x.jobs": {"b": "failed"}}, "4.1.4": {}}, tmp_path)
+    tried.keep({"4.0.5": {"x.jobs": {"b": "passed"}}}, tmp_path)
+    assert tried.kept(tmp_path) == {"4.0.5": {"x.upgrade": {"a": "passed"}, "x.jobs": {"b": "passed"}}, "4.1.4": {}}
+
+
 def test_the_table_adds_up_the_files_of_a_capability_and_names_what_was_not_run():
     results = {
         "4.0.5": {

@@ -17,7 +17,7 @@ private[mooring] object SparkOfJar {
 
   /**
    * Whether Mooring can run in this JVM. If not, the log says why, and what to do. Called once in each part of the plugin.
-   * IllegalArgumentException when it can not, and the setting `spark.mooring.other.spark` is `fail`.
+   * IllegalArgumentException when it can not, and the setting `spark.mooring.other.spark` is `fail` or not known.
    */
   def fits(conf: SparkConf): Boolean = {
     val problem = problemOf(JarManifest.attribute("Built-For-Spark"), JarManifest.attribute("Lines-Of-Spark"), SPARK_VERSION, isDatabricks(conf))
@@ -29,6 +29,7 @@ private[mooring] object SparkOfJar {
       tell(problem + ". " + Key + "=try: it runs all the same")
       true
     } else if (choice == "fail") throw new IllegalArgumentException("Mooring: " + problem + " (" + Key + "=fail)")
+    else if (choice != "off") throw new IllegalArgumentException("Mooring: " + Key + "=" + choice + ": expected off, fail or try")
     else {
       tell(problem + ". It is off in this application, which runs as on stock Spark")
       false

@@ -1,9 +1,9 @@
 package org.apache.spark.shims
 
-import java.lang.reflect.Field
+import java.lang.reflect.{Field, InvocationTargetException}
 
 import org.apache.spark.sql.execution.streaming.StreamExecution
-import org.apache.spark.sql.execution.streaming.state.{LoadStore, RocksDB, RocksDBFileManager}
+import org.apache.spark.sql.execution.streaming.state.{LoadStore, RocksDB, RocksDBFileManager, RocksDBOpType}
 
 /** Private members that are reached in Spark 4.0 only. Later lines have an extension point for each. */
 private[shims] trait InternalsOfLine extends PrivateMembers {
@@ -21,12 +21,24 @@ private[shims] trait InternalsOfLine extends PrivateMembers {
   def fileSystemOfStore: Field = fileSystem.member
   private val fileSystem = access("RocksDBFileManager.fs", Capability.HostStore)(compiledField(classOf[RocksDBFileManager], "fs"))
 
-  /** Ends the calling thread's hold of an instance: `RocksDB.release`. */
+  /**
+   * Makes the calling thread the owner of an instance: `RocksDB.acquire`. It waits while another thread is the owner; after
+   * `lockAcquireTimeoutMs` it throws Spark's own error.
+   */
+  def acquireRocksDB(store: RocksDB): Unit =
+    try {
+      acquire.member.invoke(store, LoadStore)
+      ()
+    } catch { case e: InvocationTargetException => throw e.getCause }
+  private val acquire =
+    access("RocksDB.acquire", Capability.HostStore)(accessible(classOf[RocksDB].getDeclaredMethod("acquire", classOf[RocksDBOpType])))
+
+  /** Then the instance has no owner: `RocksDB.release`. */
   def releaseRocksDB(store: RocksDB): Unit = {
     release.member.invoke(store, LoadStore, None)
     ()
   }
-  private val release = access("RocksDB.release", Capability.OpenCopies) {
+  private val release = access("RocksDB.release", Capability.HostStore) {
     classOf[RocksDB].getDeclaredMethods.find(_.getName == "release").map(accessible(_)).getOrElse(throw new NoSuchMethodException("release"))
   }
 }

@@ -36,7 +36,7 @@ private[shims] object RocksDBArguments {
 
 /**
  * How an instance of `RocksDB` is made in Spark 4.0. There an instance makes its file manager itself, in a private field: it is
- * replaced here, before anything uses it. And an instance belongs to the thread that has loaded a version, until that thread
+ * replaced here, before anything uses it. And an instance is owned by the thread that has loaded a version, until that thread
  * commits or rolls back.
  */
 private[shims] abstract class RocksDBOfLine(observer: StoreObserver, of: RocksDBArguments)
@@ -44,7 +44,7 @@ private[shims] abstract class RocksDBOfLine(observer: StoreObserver, of: RocksDB
     of.partition) {
 
   SparkInternals.rocksDBFileManager.set(this, new FileManagerShim(observer, FileManagerArguments(of.directory,
-    Utils.createTempDir(of.localDirectory.getAbsolutePath, "fileManager"), of.hadoopConf, of.conf.compressionCodec, of.loggingId,
+    Utils.createDirectory(of.localDirectory.getAbsolutePath, "fileManager"), of.hadoopConf, of.conf.compressionCodec, of.loggingId,
     of.conf.minVersionsToRetain)))
 
   /** Runs `load`, which loads the snapshot of a version and the changelogs up to another version. */
@@ -53,7 +53,10 @@ private[shims] abstract class RocksDBOfLine(observer: StoreObserver, of: RocksDB
   override def loadFromSnapshot(snapshotVersion: Long, endVersion: Long): RocksDB =
     loadingFromSnapshot(super.loadFromSnapshot(snapshotVersion, endVersion))
 
-  /** The calling thread has loaded this instance, and another thread will use it. */
+  /** The calling thread becomes the owner. It waits for another owner as `load` does, and fails as `load` does. */
+  protected def becomeOwner(): Unit = SparkInternals.acquireRocksDB(this)
+
+  /** The calling thread is the owner, and ends that: another thread will use this instance. */
   def passToAnotherThread(): Unit = SparkInternals.releaseRocksDB(this)
 
   /** Called before changelogs are replayed. Spark 4.0 has nothing to do then. */

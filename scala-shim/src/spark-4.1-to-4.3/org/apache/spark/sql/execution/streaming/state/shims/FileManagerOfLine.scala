@@ -43,7 +43,7 @@ private[shims] abstract class FileManagerOfLine(observer: StoreObserver, of: Fil
   }
 
   /**
-   * Maintenance calls this after an upload, if there was one. The host keeps the uploaded files first: removing old versions may take
+   * Spark 4.0 to 4.2 call this after an upload, if there was one. The host keeps the uploaded files first: removing old versions may take
    * long, and a file that is kept after its removal would stay.
    */
   override def deleteOldVersions(retained: Int, mostDeleted: Int, leastDeleted: Long): Unit = {

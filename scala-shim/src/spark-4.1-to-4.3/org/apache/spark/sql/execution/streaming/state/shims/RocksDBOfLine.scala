@@ -55,7 +55,8 @@ private[shims] abstract class RocksDBOfLine(observer: StoreObserver, of: RocksDB
     super.loadFromSnapshot(snapshotVersion, endVersion, snapshotVersionStateStoreCkptId, endVersionStateStoreCkptId)
   }
 
-  /** The calling thread has loaded this instance, and another thread will use it. These lines do not ask which thread it is. */
+  /** An instance has no owner in these lines: its provider lets one task at a time load and roll back. */
+  protected def becomeOwner(): Unit = ()
   def passToAnotherThread(): Unit = ()
 
   /** Called before changelogs are replayed: the limit of memory may have changed. */

@@ -8,6 +8,13 @@ private[shims] trait MaintenanceOfLine extends RocksDB {
   /** Runs `work` when the executor is idle. */
   protected def whenIdle(work: => Unit): Unit
 
-  override def doSnapshotMaintenance(): Unit = whenIdle(super.doSnapshotMaintenance())
+  /** An upload has ended: the host keeps the files that it has written. */
+  protected def filesAreWritten(): Unit
+
+  override def doSnapshotMaintenance(): Unit = whenIdle {
+    try super.doSnapshotMaintenance()
+    finally filesAreWritten()
+  }
+
   override def doCleanupMaintenance(): Unit = whenIdle(super.doCleanupMaintenance())
 }

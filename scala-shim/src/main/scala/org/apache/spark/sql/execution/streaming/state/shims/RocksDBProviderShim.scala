@@ -5,6 +5,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.Utils
 
 /**
  * Stock Spark's provider of RocksDB stores, which makes a `RocksDBShim` for each store, or takes an open copy over.
@@ -53,7 +54,7 @@ abstract class RocksDBProviderShim extends ProviderOfLine {
   override protected def instanceFor(arguments: RocksDBArguments): RocksDB = OpenStores.take(arguments) match {
     case Some(open) =>
       takenOver = Some(open)
-      arguments.localDirectory.delete() // the copy has a directory of its own
+      Utils.deleteRecursively(arguments.localDirectory) // the copy has a directory of its own
       open
     case None => new RocksDBShim(watch(new Path(arguments.directory), arguments.hasUniqueIds), arguments)
   }

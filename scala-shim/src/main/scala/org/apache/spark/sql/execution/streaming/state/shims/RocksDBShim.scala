@@ -32,7 +32,9 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
 
   private val snapshotInterval = conf.minDeltasForSnapshot.toLong.max(1) // in versions
 
-  // A provider uses its instance by one thread at a time, so threads meet here only while a copy is taken over.
+  // A provider uses its instance by one thread at a time, so threads meet here only while a copy is taken over. In Spark 4.0 the
+  // owner of an instance may load it twice, while the next attempt's thread waits to become its owner. So a thread that needs
+  // both becomes the owner first, and takes this lock then.
   private val lock = new ReentrantLock
   private var isClosed = false
   @volatile private var isJustTakenOver = false // a provider has taken this copy over and has loaded no version yet
@@ -46,8 +48,13 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
     finally lock.unlock()
   }
 
+  private def exclusivelyAsOwner[T](body: => T): T = {
+    becomeOwner()
+    exclusively(body)
+  }
+
   override protected def loading(version: Long, id: Option[String], readOnly: Boolean, isToBeEmpty: Boolean)(
-      load: => RocksDB): RocksDB = exclusively {
+      load: => RocksDB): RocksDB = exclusivelyAsOwner {
     val start = System.nanoTime()
     if (!rollbackPoint.isLeftAsItWas()) loadedVersion = -1
     observer.opening(version)
@@ -75,7 +82,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
   }
 
   /** Called only by the reader of the state data source. */
-  override protected def loadingFromSnapshot(load: => RocksDB): RocksDB = exclusively {
+  override protected def loadingFromSnapshot(load: => RocksDB): RocksDB = exclusivelyAsOwner {
     if (isJustTakenOver) discardLocalFiles()
     isJustTakenOver = false
     rollbackPoint.forget()
@@ -225,11 +232,15 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
 
   /** Called by any thread, any number of times, as stock Spark's. */
   override def close(): Unit = {
+    becomeOwner()
     lock.lock()
-    try if (!isClosed) {
-      isClosed = true
-      super.close()
-    } finally lock.unlock()
+    try
+      if (isClosed) passToAnotherThread()
+      else {
+        isClosed = true
+        super.close()
+      }
+    finally lock.unlock()
   }
 
   /** Closes the instance, unless another thread is using it. */
@@ -242,7 +253,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
     rollbackPoint.committing()
     val committed =
       try commit
-      finally observer.filesWritten()
+      finally filesAreWritten()
     doubts.settled()
     for (metrics <- metricsOpt) {
       val bytes = if (hasKnownSize(committed._1, metrics)) metrics.totalSSTFilesBytes else -1
@@ -254,6 +265,9 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
     }
     committed
   }
+
+  /** A commit or an upload has ended: the host keeps the files that it has written. */
+  protected def filesAreWritten(): Unit = observer.filesWritten()
 
   /**
    * Whether the SST files tell how large the store is. With changelogs a store has no SST files before its first snapshot: it
@@ -282,6 +296,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
    * a lost executor, has mostly written little: its writes are taken back, and the instance stays open at the version.
    */
   override def rollback(): Unit = {
+    becomeOwner() // a task may roll back twice, and the next attempt may use the instance by then: its writes stay
     val task = Option(TaskContext.get())
     val wasKilledOrFetchFailed = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
     // Otherwise a damaged local file may be the reason, and would fail the retry too.
