@@ -43,7 +43,7 @@ private[shims] abstract class RocksDBOfLine(observer: StoreObserver, of: RocksDB
   extends RocksDB(of.directory, of.conf, of.localDirectory, of.hadoopConf, of.loggingId, of.hasColumnFamilies, of.hasUniqueIds,
     of.partition) {
 
-  SparkInternals.rocksDBFileManager.set(this, new FileManagerShim(observer, FileManagerArguments(of.directory,
+  SparkInternals.rocksDBFileManager.member.set(this, new FileManagerShim(observer, FileManagerArguments(of.directory,
     Utils.createTempDir(of.localDirectory.getAbsolutePath, "fileManager"), of.hadoopConf, of.conf.compressionCodec, of.loggingId,
     of.conf.minVersionsToRetain)))
 
