@@ -297,7 +297,8 @@ class Store:
         shims = self._jvm.org.apache.spark.sql.execution.streaming.state.shims
         working = self._jvm.java.io.File(str(self.checkpoint.parent / "taken"))
         place, hadoop, families = self.path.toString(), self._access.hadoopConf(), self._has_column_families
-        fixed = (self._conf, working, hadoop, "taken", families, True, self._partition, self._none, self._none)
+        of_line = shims.ArgumentsOfLine(self._none, self._none)
+        fixed = (self._conf, working, hadoop, "taken", families, True, self._partition, of_line)
         return scala_object(self._jvm, f"{STATE_SHIMS}.OpenStores").take(shims.RocksDBArguments(place, *fixed)).get()
 
     def _archive(self, version: int) -> Path:

@@ -23,6 +23,6 @@ private[shims] abstract class ProviderOfLine extends RocksDBStateStoreProvider {
     val id = stateStoreId
     val name = s"StateStoreId(opId=${id.operatorId},partId=${id.partitionId},name=${id.storeName})"
     instanceFor(RocksDBArguments(id.storeCheckpointLocation().toString, RocksDBConf(storeConf), Directories.ofStore(name), hadoopConf,
-      name, hasColumnFamilies, storeConf.enableStateStoreCheckpointIds, id.partitionId))
+      name, hasColumnFamilies, storeConf.enableStateStoreCheckpointIds, id.partitionId, ArgumentsOfLine()))
   }
 }

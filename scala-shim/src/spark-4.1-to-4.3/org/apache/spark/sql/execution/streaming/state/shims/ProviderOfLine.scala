@@ -33,5 +33,5 @@ private[shims] abstract class ProviderOfLine extends RocksDBStateStoreProvider {
       eventForwarder: Option[RocksDBEventForwarder],
       uniqueId: Option[String]): RocksDB =
     instanceFor(RocksDBArguments(dfsRootDir, conf, localRootDir, hadoopConf, loggingId, useColumnFamilies,
-      enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId))
+      enableStateStoreCheckpointIds, partitionId, ArgumentsOfLine(eventForwarder, uniqueId)))
 }
