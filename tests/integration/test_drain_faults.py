@@ -44,7 +44,7 @@ def run(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> 
 def sources_that_are_gone(run: Run) -> Iterator[None]:
     """The valve can not be put among the sources of the query. The query asks them at its next trigger only."""
     execution = run.query._jsq.streamingQuery()
-    sources = plugins_object(run.spark, f"{CORE_SHIMS}.SparkInternals").queryUniqueSources()
+    sources = plugins_object(run.spark, f"{CORE_SHIMS}.SparkInternals").queryUniqueSources().member()
     before = sources.get(execution)
     sources.set(execution, None)
     yield

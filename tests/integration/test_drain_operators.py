@@ -49,6 +49,17 @@ def events(raw: DataFrame) -> DataFrame:
     return raw.withWatermark("time", "10 seconds")
 
 
+@pytest.fixture
+def slow_events(events: DataFrame) -> DataFrame:
+    """The same; a batch of a hundred rows takes a second."""
+
+    def slowly(_: int) -> bool:
+        time.sleep(0.01)
+        return True
+
+    return events.where(f.udf(slowly, "boolean")("key"))
+
+
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.heavy) for name in KINDS]
 )
@@ -91,8 +102,7 @@ def test_in_complete_mode_the_whole_result_stands_and_its_state_stays(
     run = Run(spark, tmp_path, "completes", window_counts(events), "complete")
     run.read_all()
     marker = run.drain()
-    wanted = spark.createDataFrame(windows(), run.rows().schema)
-    assert_df_equality(run.rows(), wanted, ignore_row_order=True, ignore_nullable=True)
+    run.assert_all_came_out()
     assert marker["state-rows-left"] == len(windows())
 
 
@@ -125,25 +135,17 @@ def test_a_trigger_that_is_an_hour_away_is_not_waited_for(
     began = time.monotonic()
     run.drain()
     print(f"drained after {time.monotonic() - began:.1f} s")
-    wanted = spark.createDataFrame(windows(), run.rows().schema)
-    assert_df_equality(run.rows(), wanted, ignore_row_order=True, ignore_nullable=True)
+    run.assert_all_came_out()
 
 
 @pytest.mark.heavy
 def test_a_query_that_reads_what_is_available_can_be_drained_on_its_way(
-    spark: SparkSession, events: DataFrame, tmp_path: Path
+    spark: SparkSession, slow_events: DataFrame, tmp_path: Path
 ) -> None:
-    slow = events.where(f.udf(slowly, "boolean")("key"))
-    run = Run(spark, tmp_path, "available", window_counts(slow), availableNow=True)
+    run = Run(spark, tmp_path, "available", window_counts(slow_events), availableNow=True)
     wait_until(lambda: bool(run.query.lastProgress), "the first batch", 60)
     run.drain()
-    wanted = spark.createDataFrame(windows(), run.rows().schema)
-    assert_df_equality(run.rows(), wanted, ignore_row_order=True, ignore_nullable=True)
-
-
-def slowly(key: int) -> bool:
-    time.sleep(0.01)  # so that a batch of a hundred rows takes a second
-    return True
+    run.assert_all_came_out()
 
 
 @pytest.mark.parametrize("source", ["rate", pytest.param("rate-micro-batch", marks=pytest.mark.heavy)])
@@ -178,8 +180,7 @@ def test_a_source_that_reads_in_steps_is_asked_from_where_its_last_batch_ended(
     gate.unlink()
     (offset,) = run.drained()["offsets"]
     lines.assert_asked_as_spark_asks()
-    wanted = spark.createDataFrame(windows(EVENTS[: json.loads(offset)["line"]]), run.rows().schema)
-    assert_df_equality(run.rows(), wanted, ignore_row_order=True, ignore_nullable=True)
+    run.assert_all_came_out(json.loads(offset)["line"])
 
 
 def test_when_one_query_fails_in_a_drain_the_others_are_waited_for_and_each_is_named(
@@ -242,10 +243,9 @@ def passes(lines: Lines) -> Callable[..., Column]:
 
 @pytest.mark.heavy
 def test_a_trigger_once_is_refused_and_the_query_goes_on(
-    spark: SparkSession, events: DataFrame, tmp_path: Path
+    spark: SparkSession, slow_events: DataFrame, tmp_path: Path
 ) -> None:
-    slow = events.where(f.udf(slowly, "boolean")("key"))
-    run = Run(spark, tmp_path, "once", window_counts(slow), once=True)
+    run = Run(spark, tmp_path, "once", window_counts(slow_events), once=True)
     with MooringClient.open(spark.conf.get("spark.mooring.metadata")) as client:
         uuid = client.drain(spark.sparkContext.applicationId, "once")
         wait_until(lambda: not client.is_drain_open(uuid), "the answer", 60)

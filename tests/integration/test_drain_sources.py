@@ -58,6 +58,11 @@ class Reading:
     def start(self) -> None:
         self.query = self.job.start()
 
+    def start_with_the_first_lines(self) -> None:
+        self.lines.write(EVENTS[:FIRST])
+        self.start()
+        self.has_read(FIRST)
+
     def has_read(self, lines: int) -> None:
         """Return when so many lines are processed."""
 
@@ -156,32 +161,32 @@ def while_its_first_batch_is_made(reading: Reading) -> int:
 
 
 def while_a_batch_is_made(reading: Reading) -> int:
-    reading.lines.write(EVENTS[:FIRST])
-    reading.start()
-    reading.has_read(FIRST)
-    file = reading.hold_at("ask", lambda: reading.lines.write(EVENTS[FIRST:]))
+    file = _held_in_the_batch_of_the_rest(reading, "ask")
     reading.ask_for_drain()
     reading.wait_at_the_edge()
     file.unlink()
     return len(EVENTS)
 
 
-def _held_in_a_batch(reading: Reading, at: str) -> int:
-    reading.lines.write(EVENTS[:FIRST])
-    reading.start()
-    reading.has_read(FIRST)
-    file = reading.hold_at(at, lambda: reading.lines.write(EVENTS[FIRST:]))
+def _held_in_the_batch_of_the_rest(reading: Reading, at: str) -> Path:
+    """The query has read the first lines. Its next batch, of all other lines, is held at a gate; the gate's file."""
+    reading.start_with_the_first_lines()
+    return reading.hold_at(at, lambda: reading.lines.write(EVENTS[FIRST:]))
+
+
+def _asked_in_a_batch(reading: Reading, at: str) -> int:
+    file = _held_in_the_batch_of_the_rest(reading, at)
     reading.ask_for_drain()
     file.unlink()
     return len(EVENTS)
 
 
 def when_offsets_are_written(reading: Reading) -> int:
-    return _held_in_a_batch(reading, "plan")
+    return _asked_in_a_batch(reading, "plan")
 
 
 def while_a_batch_runs(reading: Reading) -> int:
-    return _held_in_a_batch(reading, "task")
+    return _asked_in_a_batch(reading, "task")
 
 
 def in_a_batch_without_data(reading: Reading) -> int:
@@ -193,42 +198,37 @@ def in_a_batch_without_data(reading: Reading) -> int:
 
 
 def started_again_in_the_batch_that_was_asked_in(reading: Reading) -> int:
-    reading.lines.write(EVENTS[:FIRST])
-    reading.start()
-    reading.has_read(FIRST)
-    file = reading.hold_at("task", lambda: reading.lines.write(EVENTS[FIRST:]))
+    file = _held_in_the_batch_of_the_rest(reading, "task")
     reading.ask_for_drain()
     reading.start_anew(file)
     return len(EVENTS)
 
 
-def started_again_when_it_is_frozen(reading: Reading) -> int:
-    """More lines come after the freeze, and are read by the second run only, which freezes anew."""
-    reading.lines.write(EVENTS[:FIRST])
-    reading.start()
-    reading.has_read(FIRST)
+def _frozen_before_the_rest_comes(reading: Reading) -> Path:
+    """The query is held where the drain has frozen what it reads, which is the first lines; the gate's file."""
+    reading.start_with_the_first_lines()
     file = reading.hold_at("bounded", reading.ask_for_drain)
     reading.lines.write(EVENTS[FIRST:])
+    return file
+
+
+def started_again_when_it_is_frozen(reading: Reading) -> int:
+    """More lines come after the freeze, and are read by the second run only, which freezes anew."""
+    file = _frozen_before_the_rest_comes(reading)
     reading.start_anew(file)
     return len(EVENTS)
 
 
 def when_there_are_few_lines(reading: Reading) -> int:
     """Fewer than a source waits for that waits for a least number."""
-    reading.lines.write(EVENTS[:FIRST])
-    reading.start()
-    reading.has_read(FIRST)
+    reading.start_with_the_first_lines()
     reading.lines.write(EVENTS[FIRST : FIRST + FEW])
     reading.ask_for_drain()
     return FIRST + FEW
 
 
 def lines_that_come_after_the_freeze_are_not_read(reading: Reading) -> int:
-    reading.lines.write(EVENTS[:FIRST])
-    reading.start()
-    reading.has_read(FIRST)
-    file = reading.hold_at("bounded", reading.ask_for_drain)
-    reading.lines.write(EVENTS[FIRST:])
+    file = _frozen_before_the_rest_comes(reading)
     file.unlink()
     return FIRST
 
@@ -274,7 +274,7 @@ def test_a_socket_is_read_up_to_one_moment(spark: SparkSession, tmp_path: Path) 
         run = Run(spark, tmp_path, "socket", window_counts(rows.withWatermark("time", "10 seconds")))
         run.read_all()
         assert run.drain()["state-rows-left"] == 0
-    assert_all_came_out(spark, run)
+    run.assert_all_came_out()
 
 
 def serve(server: socket.socket) -> None:
@@ -296,9 +296,4 @@ def test_what_is_added_to_a_memory_stream_before_the_freeze_comes_out(spark: Spa
     for part in (EVENTS[:FIRST], EVENTS[FIRST:]):
         stream.addData(jvm.PythonUtils.toSeq([f"{key} {ms}" for key, ms in part]))
     assert run.drain()["state-rows-left"] == 0
-    assert_all_came_out(spark, run)
-
-
-def assert_all_came_out(spark: SparkSession, run: Run) -> None:
-    wanted = spark.createDataFrame(windows(), run.rows().schema)
-    assert_df_equality(run.rows(), wanted, ignore_row_order=True, ignore_nullable=True)
+    run.assert_all_came_out()

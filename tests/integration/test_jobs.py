@@ -54,11 +54,7 @@ def test_a_python_job_gives_the_right_answer_through_a_kill_and_a_restart(
     job: Job, spark_hosts: SparkCluster, events: Path, plugin_conf: dict[str, str], tmp_path: Path
 ) -> None:
     run = JobRun(job, events, tmp_path)
-
-    def submit() -> Submission:
-        return spark_hosts.submit(JOBS / f"{job.name}.py", run.arguments, conf=plugin_conf)
-
-    run.through_a_kill_and_a_restart(spark_hosts, submit)
+    run.through_a_kill_and_a_restart(spark_hosts, JOBS / f"{job.name}.py", plugin_conf)
     run.assert_right()
 
 
@@ -68,11 +64,7 @@ def test_a_scala_job_gives_the_right_answer_through_a_kill_and_a_restart(
 ) -> None:
     jar = compile_scala(JOBS / "scala" / f"{SCALA_JOB.name}.scala", tmp_path / "job.jar")
     run = JobRun(SCALA_JOB, events, tmp_path)
-
-    def submit() -> Submission:
-        return spark_hosts.submit(jar, run.arguments, conf=plugin_conf, main_class=SCALA_JOB.name)
-
-    run.through_a_kill_and_a_restart(spark_hosts, submit)
+    run.through_a_kill_and_a_restart(spark_hosts, jar, plugin_conf, main_class=SCALA_JOB.name)
     run.assert_right()
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
-from mooring.testing.submission import Submission
 from tests.integration.support.job_runs import JOB_CONF, JOBS, PYTHON_JOBS, JobRun, write_input
 from tests.integration.support.job_with_warm_copies import STANDBY
 from tests.integration.support.spark_packages import line_of_this_spark
@@ -52,9 +51,5 @@ def test_the_answer_is_right(setting: str, spark_hosts: SparkCluster, events: Pa
     name = "transform_with_state" if setting == "Avro" else "windowed_aggregation"
     run = JobRun(next(job for job in PYTHON_JOBS if job.name == name), events, tmp_path)
     conf = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path()), **STANDBY, **SETTINGS[setting]}
-
-    def submit() -> Submission:
-        return spark_hosts.submit(JOBS / f"{name}.py", run.arguments, conf=conf)
-
-    run.through_a_kill_and_a_restart(spark_hosts, submit)
+    run.through_a_kill_and_a_restart(spark_hosts, JOBS / f"{name}.py", conf)
     run.assert_right()

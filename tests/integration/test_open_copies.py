@@ -45,6 +45,14 @@ def store(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
+def begin_a_copy_with_version_4(store: Store) -> None:
+    """The owner uploads the snapshot of version 4. The copy, of version 5, is opened anew from that snapshot."""
+    store.upload_snapshot()
+    store.commit()
+    store.commit()
+    store.copy(5)
+
+
 @pytest.mark.parametrize("version", [3, 4, 6])
 def test_a_copy_is_advanced_by_the_changelogs_that_it_has_missed(store: Store, version: int) -> None:
     store.commit()
@@ -78,10 +86,7 @@ def test_a_copy_is_advanced_past_snapshots_of_its_owner(
     store: Store, copied: int, version: int, began_with: int
 ) -> None:
     """Twelve versions are retained. A copy whose snapshot is older than six versions is opened anew."""
-    store.upload_snapshot()  # of version 4
-    store.commit()
-    store.commit()
-    store.copy(5)  # opened anew from that snapshot
+    begin_a_copy_with_version_4(store)
     for _ in range(3):
         store.commit()
     store.copy(8)  # was advanced
@@ -105,10 +110,7 @@ def test_a_copy_that_began_with_the_empty_store_is_opened_anew_from_a_later_snap
 def test_a_copy_that_was_advanced_past_a_snapshot_of_its_owner_makes_a_snapshot_that_stock_can_open(
     store: Store,
 ) -> None:
-    store.upload_snapshot()
-    store.commit()
-    store.commit()
-    store.copy(5)
+    begin_a_copy_with_version_4(store)
     for _ in range(3):
         store.commit()
     store.copy(8)
@@ -127,10 +129,7 @@ def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
     store: Store, copied: int, names_old_files: bool, is_forced: bool
 ) -> None:
     """Twelve versions are retained. Files of a base that is older than nine versions may be removed soon."""
-    store.upload_snapshot()  # of version 4
-    store.commit()
-    store.commit()
-    store.copy(5)  # opened anew from that snapshot
+    begin_a_copy_with_version_4(store)
     store.commit_until(copied + 1)
     store.copy(copied)  # was advanced
     store.upload_snapshot()  # later changelogs name no version before it

@@ -14,8 +14,7 @@ from mooring.metadata import NamespacedMetadataStore, open_metadata_store
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementMetadataStore, StatusCode
 from mooring.placement import ContainerPlacementRequestMessage as Request
 from mooring.placement.store import NAMESPACE
-from tests.integration.support.job_with_operator import HOSTS, Operator, operated
-from tests.integration.support.job_with_warm_copies import warm
+from tests.integration.support.job_with_operator import HOSTS, operated, operated_with_copies
 
 
 @pytest.mark.parametrize("changelog", ["false", pytest.param("true", marks=pytest.mark.heavy)])
@@ -119,8 +118,7 @@ def test_a_destination_that_dies_sends_the_processor_back(tmp_path: Path) -> Non
 
 @pytest.mark.heavy
 def test_standby_takes_over_where_copies_are(tmp_path: Path) -> None:
-    with warm(tmp_path, files=18) as there:
-        here = Operator(there.cluster, there.load, there.job)
+    with operated_with_copies(tmp_path, files=18) as (there, here):
         processor = here.processor_at(HOSTS[1])
         refused = here.answer(here.places(processor, HOSTS[2]), feeds=False)
         assert refused.status_code is StatusCode.BAD_REQUEST and "STANDBY" in refused.response_message
@@ -138,7 +136,6 @@ def test_standby_takes_over_where_copies_are(tmp_path: Path) -> None:
         there.wait_until_caught_up()
         assert here.location_of(processor) not in here.copied_at(processor)
         assert HOSTS[1] in here.copied_at(processor), "the old place is the standby now"
-        here.close()
 
 
 @pytest.mark.heavy
@@ -166,8 +163,7 @@ def test_a_host_is_drained_stays_empty_and_refills(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_a_standby_goes_to_another_host_is_restarted_there_and_takes_over(tmp_path: Path) -> None:
-    with warm(tmp_path, files=30) as there:
-        here = Operator(there.cluster, there.load, there.job)
+    with operated_with_copies(tmp_path, files=30) as (there, here):
         processor = here.processor_at(HOSTS[1])
         tasks = here.tasks_of(processor)
         refused = here.answer(here.places(f"{processor}-0", HOSTS[1]), feeds=False)
@@ -178,18 +174,16 @@ def test_a_standby_goes_to_another_host_is_restarted_there_and_takes_over(tmp_pa
         here.succeeds(here.places(f"{processor}-0", LAST_SEEN))
         there.wait_until_caught_up()
         assert here.copied_at(processor) == {HOSTS[2]}
-        next(one for one in there.cluster.executors() if one.id == here.executor_of(processor)).kill()
+        here.kills_the_executor_of(processor)
         there.wait_for_failovers(warm=len(tasks))
         there.load.feed(there.job)
         ran = {one["name"]: one["location"] for one in there.load.status()["tasks"] if one["mode"] == "Active"}
         assert {ran[task] for task in tasks} <= {HOSTS[2], HOSTS[1]}, "some may have come back to the new executor"
-        here.close()
 
 
 @pytest.mark.heavy
 def test_with_standbys_a_processor_goes_to_any_host_and_is_restarted_in_place(tmp_path: Path) -> None:
-    with warm(tmp_path, files=30) as there:
-        here = Operator(there.cluster, there.load, there.job)
+    with operated_with_copies(tmp_path, files=30) as (there, here):
         processor = here.processor_at(HOSTS[1])
         here.succeeds(here.places(f"{processor}-0", HOSTS[2]))
         here.succeeds(here.places(processor, ANY_HOST))
@@ -199,26 +193,24 @@ def test_with_standbys_a_processor_goes_to_any_host_and_is_restarted_in_place(tm
         here.succeeds(here.places(processor, LAST_SEEN))
         here.job.wait_until(lambda: here.executor_of(processor) not in (before, "None"), "another executor", 30)
         assert here.location_of(processor) == HOSTS[0]
-        here.close()
 
 
 @pytest.mark.heavy
-def test_a_source_that_dies_while_the_destination_warms_up_leaves_the_tasks_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "dies",
+    [
+        pytest.param("source", id="a source that dies while the destination warms up leaves the tasks there"),
+        pytest.param("agent", id="an agent that dies while a processor is on its way is followed by one that goes on"),
+    ],
+)
+def test_a_move_succeeds_although_something_dies(tmp_path: Path, dies: str) -> None:
     with operated(tmp_path, "false", files=24) as here:
         processor = here.processor_at(HOSTS[1])
         uuid = here.begins_what_is_held_up(processor)
-        next(one for one in here.cluster.executors() if one.id == here.executor_of(processor)).kill()
-        here.cluster.resume_host(HOSTS[2])
-        here.succeeds(uuid)
-        here.waits_for(processor, HOSTS[2])
-
-
-@pytest.mark.heavy
-def test_an_agent_that_dies_while_a_processor_is_on_its_way_is_followed_by_one_that_goes_on(tmp_path: Path) -> None:
-    with operated(tmp_path, "false", files=24) as here:
-        processor = here.processor_at(HOSTS[1])
-        uuid = here.begins_what_is_held_up(processor)
-        here.kills_the_agent()
+        if dies == "source":
+            here.kills_the_executor_of(processor)
+        else:
+            here.kills_the_agent()
         here.cluster.resume_host(HOSTS[2])
         here.succeeds(uuid)
         here.waits_for(processor, HOSTS[2])

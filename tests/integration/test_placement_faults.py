@@ -8,8 +8,7 @@ import pytest
 
 from mooring.placement import ANY_HOST, LAST_SEEN, StatusCode
 from tests.integration.support.gated_job import GatedJob
-from tests.integration.support.job_with_operator import HOSTS, Operator, operated
-from tests.integration.support.job_with_warm_copies import warm
+from tests.integration.support.job_with_operator import HOSTS, operated, operated_with_copies
 
 
 @pytest.mark.heavy
@@ -68,7 +67,7 @@ def test_a_processor_that_crashes_while_requests_wait_comes_back_all_the_same(tm
         here.begins(first, "reserving")
         waits = here.places(processor, HOSTS[2])
         here.begins(waits, "waiting")
-        next(one for one in here.cluster.executors() if one.id == before).kill()
+        here.kills_the_executor_of(processor)
         here.job.wait_until(lambda: here.executor_of(processor) not in (before, "None"), "another executor", 40)
         here.load.feed(here.job)
         here.waits_for(processor, HOSTS[1])
@@ -80,8 +79,7 @@ def test_a_processor_that_crashes_while_requests_wait_comes_back_all_the_same(tm
 @pytest.mark.heavy
 def test_a_restart_of_an_executor_that_always_has_a_task_is_given_up(tmp_path: Path) -> None:
     load = GatedJob(tmp_path)
-    with warm(tmp_path, load=load) as there:
-        here = Operator(there.cluster, load, there.job)
+    with operated_with_copies(tmp_path, load=load) as (there, here):
         processor = here.processor_at(HOSTS[1])
         executor = here.executor_of(processor)
         load.shut_gate(HOSTS[1])
@@ -94,13 +92,11 @@ def test_a_restart_of_an_executor_that_always_has_a_task_is_given_up(tmp_path: P
         load.feed(there.job)
         there.wait_until_caught_up()
         assert here.executor_of(processor) == executor and here.ran_at(processor) == {HOSTS[1]}
-        here.close()
 
 
 @pytest.mark.heavy
 def test_an_agent_that_dies_while_a_standby_is_on_its_way(tmp_path: Path) -> None:
-    with warm(tmp_path, files=30) as there:
-        here = Operator(there.cluster, there.load, there.job)
+    with operated_with_copies(tmp_path, files=30) as (there, here):
         processor = here.processor_at(HOSTS[1])
         uuid = here.begins_what_is_held_up(f"{processor}-0")
         here.kills_the_agent()
@@ -108,7 +104,6 @@ def test_an_agent_that_dies_while_a_standby_is_on_its_way(tmp_path: Path) -> Non
         here.succeeds(uuid)
         there.wait_until_caught_up()
         assert here.copied_at(processor) == {HOSTS[2]}
-        here.close()
 
 
 @pytest.mark.heavy
@@ -132,8 +127,7 @@ def test_a_destination_with_a_broken_disk_is_given_up_and_nothing_is_changed(tmp
 
 @pytest.mark.heavy
 def test_a_standby_that_finds_no_executor_goes_to_any_host_or_loses_its_destination(tmp_path: Path) -> None:
-    with warm(tmp_path, files=24) as there:
-        here = Operator(there.cluster, there.load, there.job)
+    with operated_with_copies(tmp_path, files=24) as (there, here):
         processor = here.processor_at(HOSTS[1])
         standby = f"{processor}-0"
         nowhere = here.places(standby, "10.9.8.7", expiry_ms=3000)
@@ -153,4 +147,3 @@ def test_a_standby_that_finds_no_executor_goes_to_any_host_or_loses_its_destinat
         here.cluster.revive_host(HOSTS[2])
         there.job.wait_until(lambda: len(there.job.executors()) == 3, "the third executor", 120)
         there.load.feed(there.job)
-        here.close()

@@ -10,15 +10,13 @@ from uuid import UUID
 import pytest
 
 from mooring.placement import LAST_SEEN
-from tests.integration.support.job_with_operator import HOSTS, Operator
-from tests.integration.support.job_with_warm_copies import warm
+from tests.integration.support.job_with_operator import HOSTS, operated_with_copies
 
 pytestmark = pytest.mark.heavy
 
 
 def test_a_standby_arrives_though_its_source_dies_and_its_processor_waits_for_that(tmp_path: Path) -> None:
-    with warm(tmp_path, files=30) as there:
-        here = Operator(there.cluster, there.load, there.job)
+    with operated_with_copies(tmp_path, files=30) as (there, here):
         processor = here.processor_at(HOSTS[1])
         before = here.executor_of(processor)
         here.succeeds(here.places(f"{processor}-0", HOSTS[0]))
@@ -41,12 +39,10 @@ def test_a_standby_arrives_though_its_source_dies_and_its_processor_waits_for_th
         there.wait_until_caught_up()
         here.waits_for(processor, HOSTS[1])
         assert here.copied_at(processor) == {HOSTS[2]}
-        here.close()
 
 
 def test_all_are_restarted_one_after_the_other_and_each_task_falls_to_a_warm_copy(tmp_path: Path) -> None:
-    with warm(tmp_path, files=60) as there:
-        here = Operator(there.cluster, there.load, there.job)
+    with operated_with_copies(tmp_path, files=60) as (there, here):
         before = {id: here.executor_of(id) for id in map(here.processor_at, HOSTS)}
         fetched = len(there.openings())
         for uuid in [here.places(id, LAST_SEEN) for id in before]:
@@ -58,12 +54,10 @@ def test_all_are_restarted_one_after_the_other_and_each_task_falls_to_a_warm_cop
         there.wait_until_settled(3)
         there.load.feed(there.job)
         there.wait_until_caught_up()
-        here.close()
 
 
 def test_a_host_with_copies_is_emptied_by_the_command_though_the_agent_dies_and_refills(tmp_path: Path) -> None:
-    with warm(tmp_path, files=36) as there:
-        here = Operator(there.cluster, there.load, there.job)
+    with operated_with_copies(tmp_path, files=36) as (there, here):
         drains = UUID(json.loads(here.commands("drain-host", HOSTS[1], "--json").stdout)["uuid"])
         here.begins(drains, "emptying")
         here.kills_the_agent()
@@ -89,4 +83,3 @@ def test_a_host_with_copies_is_emptied_by_the_command_though_the_agent_dies_and_
         killed_ms = time.time() * 1000
         there.job.wait_until(lambda: there.load.status()["at"] > killed_ms, "the status of the next one", 60)
         assert there.load.status()["queries"] == [query], "it knows the last batch, though none has ended since"
-        here.close()

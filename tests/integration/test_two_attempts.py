@@ -53,8 +53,8 @@ def stores(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Callable[[str], A
     def new_store(name: str) -> Any:
         working = jvm.java.io.File(str(tmp_path / name))
         watcher = jvm.io.mooring.standby.StoreWatcher(path, True, False)
-        arguments = (path.toString(), conf, working, access.hadoopConf(), name, False, True, 0)
-        opened.append(shims.RocksDBShim(watcher, rocksdb.constructed(jvm, shims.RocksDBArguments, *arguments)))
+        place = (path.toString(), conf, working, access.hadoopConf(), name, False, True, 0)
+        opened.append(shims.RocksDBShim(watcher, rocksdb.arguments(jvm, *place)))
         return opened[-1]
 
     yield new_store

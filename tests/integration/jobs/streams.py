@@ -1,4 +1,4 @@
-"""What the jobs share: where bids and auctions come from, where rows go.
+"""What the jobs share: where bids and auctions come from, the windowed aggregation, where rows go.
 
 `job.py INPUT CHECKPOINTS OUTPUTS [goes-on] [asked-before]`: until the input is read, or until somebody ends the
 queries; they may be asked to drain before they are started.
@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from mooring.drain import DrainNotification, write_drain_notification
@@ -32,6 +33,13 @@ def bids(spark: SparkSession) -> DataFrame:
 
 def auctions(spark: SparkSession) -> DataFrame:
     return read(spark, "auctions", AUCTIONS).withWatermark("opens", "10 seconds")
+
+
+def counts_of_bids(spark: SparkSession) -> DataFrame:
+    """How many bids each auction got in every 20 seconds, and the highest."""
+    windows = bids(spark).groupBy(f.window("time", "20 seconds"), "auction")
+    counts = windows.agg(f.count("*").alias("bids"), f.max("price").alias("highest"))
+    return counts.select("window.start", "auction", "bids", "highest")
 
 
 def ask_before(spark: SparkSession) -> None:

@@ -1,15 +1,8 @@
 """How many bids each auction got in every 20 seconds, and the highest."""
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
-from streams import bids, write
+from streams import counts_of_bids, write
 
 spark = SparkSession.builder.appName("windowed aggregation").getOrCreate()
 
-counts = (
-    bids(spark)
-    .groupBy(f.window("time", "20 seconds"), "auction")
-    .agg(f.count("*").alias("bids"), f.max("price").alias("highest"))
-    .select("window.start", "auction", "bids", "highest")
-)
-write(counts, "counts").awaitTermination()
+write(counts_of_bids(spark), "counts").awaitTermination()

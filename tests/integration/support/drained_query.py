@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from mooring.client import MooringClient
 from mooring.testing.probes import wait_until
-from tests.integration.support.queries_with_pending_output import EVENTS
+from tests.integration.support.queries_with_pending_output import EVENTS, windows
 
 
 class Run:
@@ -55,6 +56,11 @@ class Run:
 
     def rows(self) -> DataFrame:
         return self.spark.table(self.name)
+
+    def assert_all_came_out(self, events: int = len(EVENTS)) -> None:
+        """Check the rows of a query that counts events in windows, and has read so many of them."""
+        wanted = self.spark.createDataFrame(windows(EVENTS[:events]), self.rows().schema)
+        assert_df_equality(self.rows(), wanted, ignore_row_order=True, ignore_nullable=True)
 
     def state_rows(self) -> int:
         return sum(operator["numRowsTotal"] for operator in self.query.lastProgress["stateOperators"])

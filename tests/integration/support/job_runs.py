@@ -1,7 +1,7 @@
 """The jobs of `jobs/`, each with its offline answer, and runs of them through a kill and a restart."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,8 +88,14 @@ class JobRun:
         cluster.kill_executor("127.0.0.3", submission.application)
         submission.wait_until(lambda: self.committed() >= STOP_AFTER, "batches after the kill", timeout=180)
 
-    def through_a_kill_and_a_restart(self, cluster: SparkCluster, submit: Callable[[], Submission]) -> None:
-        """Run the job to its end in two applications; the first one loses an executor."""
+    def through_a_kill_and_a_restart(
+        self, cluster: SparkCluster, file: Path, conf: Mapping[str, str], main_class: str | None = None
+    ) -> None:
+        """Run the job in `file` to its end, in two applications; the first one loses an executor."""
+
+        def submit() -> Submission:
+            return cluster.submit(file, self.arguments, conf=conf, main_class=main_class)
+
         first = submit()
         self.disturb(cluster, first)
         self.job.stop(first)

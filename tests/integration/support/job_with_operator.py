@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ from mooring.placement import ContainerPlacementResponseMessage, StatusCode
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.submission import Submission
 from tests.integration.support.file_fed_job import Load, first_plan_for
-from tests.integration.support.job_with_warm_copies import CHANGELOG
+from tests.integration.support.job_with_warm_copies import CHANGELOG, JobWithCopies, warm
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 
@@ -107,6 +107,10 @@ class Operator:
         self.begins(uuid, "warming up")
         return uuid
 
+    def kills_the_executor_of(self, processor: str) -> None:
+        executor = self.executor_of(processor)
+        next(one for one in self.cluster.executors() if one.id == executor).kill()
+
     def kills_the_agent(self) -> None:
         """Kill the agent with SIGKILL; the driver starts another one."""
         agent = self.job.helper("mooring.agent")
@@ -187,3 +191,15 @@ def operated(
         operator.close()
         load.offer_the_rest_and_finish(job)
     load.assert_right()
+
+
+@contextmanager
+def operated_with_copies(
+    directory: Path, files: int = 12, load: Load | None = None
+) -> Iterator[tuple[JobWithCopies, Operator]]:
+    """A job with warm copies on three hosts, and its operator. `load` is for another job than the usual one."""
+    with (
+        warm(directory, files=files, load=load) as there,
+        closing(Operator(there.cluster, there.load, there.job)) as here,
+    ):
+        yield there, here

@@ -18,10 +18,20 @@ _FLAGS_OF_LOADS = 1 if LINE in ("4.0", "4.1") else 2  # read only, and empty
 _FLAGS_OF_FAMILIES = 2 if LINE == "4.3" else 1  # such as: the family is Spark's own
 
 
-def constructed(jvm: Any, made: Any, *arguments: Any) -> Any:
-    """An object of `made`, a class with the parameters of `RocksDB`'s constructor in Spark 4.0, or with two more."""
+def instance(jvm: Any, *of_all_lines: Any) -> Any:
+    """An instance of stock Spark, by the parameters of its constructor in Spark 4.0."""
+    return jvm.org.apache.spark.sql.execution.streaming.state.RocksDB(*of_all_lines, *_of_line(jvm))
+
+
+def arguments(jvm: Any, *of_all_lines: Any) -> Any:
+    """The same for an instance with Mooring: its `RocksDBArguments`."""
+    shims = jvm.org.apache.spark.sql.execution.streaming.state.shims
+    return shims.RocksDBArguments(*of_all_lines, shims.ArgumentsOfLine(*_of_line(jvm)))
+
+
+def _of_line(jvm: Any) -> list[Any]:
     none = jvm.scala.Option.apply(None)
-    return made(*arguments, *([] if LINE == "4.0" else [none, none]))
+    return [] if LINE == "4.0" else [none, none]
 
 
 def load(jvm: Any, store: Any, version: int, id: str | None, read_only: bool = False) -> None:

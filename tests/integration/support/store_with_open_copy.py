@@ -46,7 +46,7 @@ class Store:
         self._access = scala_object(jvm, f"{STATE_SHIMS}.CheckpointAccess").of(session)
         self._conf = scala_object(jvm, f"{STATE}.RocksDBConf").apply(self._access.stores())
         working, hadoop = jvm.java.io.File(str(directory / "owner")), self._access.hadoopConf()
-        self._owner = self._instance(self._state.RocksDB, working, hadoop, "owner")
+        self._owner = rocksdb.instance(jvm, *self._place(working, hadoop, "owner"))
         self._copy = self._new_copy()
         self.ids: list[str | None] = [None]
         self.values = [b""]
@@ -174,7 +174,7 @@ class Store:
     def opened_from_the_checkpoint(self, version: int) -> bytes:
         """The value of the key for an instance of stock Spark without local files."""
         working = self._jvm.java.io.File(str(self.checkpoint.parent / "anew"))
-        opened = self._instance(self._state.RocksDB, working, self._access.hadoopConf(), "anew")
+        opened = rocksdb.instance(self._jvm, *self._place(working, self._access.hadoopConf(), "anew"))
         try:
             self._load(opened, version)
             return bytes(opened.get(b"key", "default"))
@@ -273,17 +273,14 @@ class Store:
         return self._jvm.io.mooring.standby.InstanceOfCopy(*args)
 
     def _take(self) -> Any:
-        shims = self._jvm.org.apache.spark.sql.execution.streaming.state.shims
         working = self._jvm.java.io.File(str(self.checkpoint.parent / "taken"))
-        arguments = self._instance(shims.RocksDBArguments, working, self._access.hadoopConf(), "taken")
+        arguments = rocksdb.arguments(self._jvm, *self._place(working, self._access.hadoopConf(), "taken"))
         return scala_object(self._jvm, f"{STATE_SHIMS}.OpenStores").take(arguments).get()
 
-    def _instance(self, made: Any, working: Any, hadoop: Any, name: str) -> Any:
-        """A `RocksDB` of this store in a directory of its own, or the arguments for one."""
-        place, families = self.path.toString(), self._has_column_families
-        return rocksdb.constructed(
-            self._jvm, made, place, self._conf, working, hadoop, name, families, True, self._partition
-        )
+    def _place(self, working: Any, hadoop: Any, name: str) -> tuple[Any, ...]:
+        """What makes an instance of this store in a directory of its own."""
+        families, partition = self._has_column_families, self._partition
+        return self.path.toString(), self._conf, working, hadoop, name, families, True, partition
 
     def _archive(self, version: int) -> Path:
         return self.checkpoint / f"{version}_{self.ids[version]}.zip"

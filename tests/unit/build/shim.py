@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -16,3 +17,10 @@ jdk = importlib.import_module("jdk")
 lines = importlib.import_module("lines")
 packing = importlib.import_module("packing")
 publish = importlib.import_module("publish")
+
+
+def write_files(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write these texts to the files of these names."""
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)

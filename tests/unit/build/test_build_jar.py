@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mooring.settings import TABLE
-from tests.unit.build.shim import CHECKOUT, build_jar, lines, packing
+from tests.unit.build.shim import CHECKOUT, build_jar, lines, packing, write_files
 
 LINE = lines.line_of("4.2")
 
@@ -22,7 +22,7 @@ LINE = lines.line_of("4.2")
 @pytest.fixture
 def checkout(tmp_path):
     """A checkout with one Scala source, one resource, a package and a table of settings of its own."""
-    for name, text in {
+    texts = {
         "scala-shim/build_jar.py": "",
         "scala-shim/packing.py": "",
         "scala-shim/src/main/scala/A.scala": "class A",
@@ -34,9 +34,8 @@ def checkout(tmp_path):
         "python/mooring/__init__.py": '__version__ = "1.2.3"\n',
         "python/mooring/settings.py": 'print(\'[{"key": "spark.mooring.enabled"}]\')\n',
         "python/mooring/jars/mooring-spark-4.2_2.13.jar": "an earlier build",
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    }
+    write_files(tmp_path, texts)
     return tmp_path
 
 

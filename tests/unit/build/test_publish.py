@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.unit.build.shim import CHECKOUT, lines, publish
+from tests.unit.build.shim import CHECKOUT, lines, publish, write_files
 
 LINE = lines.line_of("4.1")
 
@@ -14,14 +14,13 @@ LINE = lines.line_of("4.1")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """What is published of a checkout whose jar has one class."""
-    for name, text in {
+    texts = {
         "python/mooring/__init__.py": '__version__ = "1.2.3"\n',
         "scala-shim/src/main/scala/io/mooring/A.scala": "class A",
         "scala-shim/src/spark-4.1-to-4.3/io/mooring/B.scala": "class B",
         "scala-shim/src/spark-4.2/io/mooring/C.scala": "class C",
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    }
+    write_files(tmp_path, texts)
 
     def build(checkout, line, output):
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -12,16 +12,7 @@ from mooring.agent.drains.events_and_orders import DrainsAsked, RequestDrains
 from mooring.drain import DrainNotification, StopMode
 from mooring.model.events import DrainProgressed, TerminationAsked
 from mooring.model.orders import LogLine
-from tests.unit.agent.drains.drained_queries import (
-    APART,
-    BIDS,
-    OVER,
-    SUMS,
-    asked,
-    drained,
-    seen,
-    told,
-)
+from tests.unit.agent.drains.drained_queries import APART, BIDS, OVER, SUMS, asked, drained, seen, told
 
 
 def test_nothing_is_looked_at_before_anybody_asks() -> None:

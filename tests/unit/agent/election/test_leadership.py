@@ -89,6 +89,13 @@ def hears(jvm: Jvm, standing: Standing, times: int = 1) -> None:
     wait_until(lambda: jvm.heard.count(standing) >= times, f"the JVM to hear {standing}", 5, interval=0.005)
 
 
+def hangs_as_the_leader(polls: Polls, jvm: Jvm) -> None:
+    """The driver hears that it leads, and then hangs."""
+    polls.now = I_LEAD
+    hears(jvm, I_LEAD)
+    jvm.hangs.set()
+
+
 def test_the_standing_is_told_again_and_again(reporter: LeadershipReporter, polls: Polls, jvm: Jvm) -> None:
     polls.now = ANOTHER_LEADS
     hears(jvm, ANOTHER_LEADS, times=3)
@@ -142,9 +149,7 @@ def test_a_driver_that_hangs_makes_room_for_one_that_waits(
 def test_a_driver_that_hangs_makes_room_for_one_that_comes_later(
     reporter: LeadershipReporter, polls: Polls, jvm: Jvm
 ) -> None:
-    polls.now = I_LEAD
-    hears(jvm, I_LEAD)
-    jvm.hangs.set()
+    hangs_as_the_leader(polls, jvm)
     wait_until(lambda: jvm.hangs.is_set(), "the driver to hang", 5)
     polls.now = Standing(LEADING, "me", 60, contested=True, epoch="mine")
     wait_until(lambda: polls.is_closed, "the candidate to stand down", 5, interval=0.005)
@@ -154,9 +159,7 @@ def test_a_driver_that_hangs_makes_room_for_one_that_comes_later(
 def test_a_driver_that_hangs_keeps_the_lead_while_nobody_waits(
     reporter: LeadershipReporter, polls: Polls, jvm: Jvm
 ) -> None:
-    polls.now = I_LEAD
-    hears(jvm, I_LEAD)
-    jvm.hangs.set()
+    hangs_as_the_leader(polls, jvm)
     assert not jvm.goes_on.wait(3 * polls.silence_seconds)
     assert not polls.is_closed
     jvm.goes_on.set()

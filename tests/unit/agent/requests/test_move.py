@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mooring.agent.planning.moves_in_steps import IDLE_MS
 from mooring.agent.requests.move import CATCH_UP_MS, progress
 from mooring.agent.requests.phase import RequestTimeouts
@@ -19,9 +21,31 @@ from tests.unit.agent.moving import (
     warm_on_four,
     where,
 )
-from tests.unit.agent.queues import Queues
+from tests.unit.agent.queues import Queues, Request
 
 REQUEST_TIMEOUTS = RequestTimeouts()
+
+
+def moves_with_warm_copies(queues: Queues) -> tuple[Request, Mapping[int, str]]:
+    """A move whose copies are warm; the request, and the executors of the tasks before it."""
+    asked = queues.places("0", free_host(queues))
+    queues.is_read()
+    ran = queues.story.first_choice("q")
+    queues.warms_up()
+    return asked, ran
+
+
+def ends_a_batch(
+    queues: Queues,
+    batch: int,
+    ran: Mapping[int, str],
+    after_ms: int = 1_000,
+    not_placed: frozenset[int] = frozenset(),
+) -> None:
+    """A batch ends whose tasks ran on these executors."""
+    queues.story.now_ms += after_ms
+    ended = events.BatchEnded(queues.story.now_ms, "q", batch, 500, ran, 0, 0, 0, not_placed=not_placed)
+    queues.carry_out(lambda: queues.story.take(ended))
 
 
 def test_a_move_warms_up_then_switches_then_is_done_when_a_batch_has_run_there(queues: Queues) -> None:
@@ -263,12 +287,8 @@ def test_a_batch_before_the_move_says_nothing_of_it() -> None:
 
 
 def test_a_batch_that_was_under_way_at_the_switch_is_no_failure_when_the_next_one_is_far_away(queues: Queues) -> None:
-    asked = queues.places("0", free_host(queues))
-    queues.is_read()
-    ran = queues.story.first_choice("q")
-    queues.warms_up()
-    queues.story.now_ms += 100
-    queues.carry_out(lambda: queues.story.take(events.BatchEnded(queues.story.now_ms, "q", 7, 500, ran, 0, 0, 0)))
+    asked, ran = moves_with_warm_copies(queues)
+    ends_a_batch(queues, 7, ran, after_ms=100)
     queues.after(IDLE_MS)
     assert queues.changes(asked) == DONE[:2]
     queues.after(REQUEST_TIMEOUTS.switch_ms)
@@ -276,28 +296,18 @@ def test_a_batch_that_was_under_way_at_the_switch_is_no_failure_when_the_next_on
 
 
 def test_a_batch_that_begins_under_the_plan_and_runs_elsewhere_is_a_failure(queues: Queues) -> None:
-    asked = queues.places("0", free_host(queues))
-    queues.is_read()
-    ran = queues.story.first_choice("q")
-    queues.warms_up()
+    asked, ran = moves_with_warm_copies(queues)
     for batch in range(70):
-        queues.story.now_ms += 1_000
-        ended = events.BatchEnded(queues.story.now_ms, "q", batch, 500, ran, 0, 0, 0)
-        queues.carry_out(lambda ended=ended: queues.story.take(ended))  # type: ignore[misc]
+        ends_a_batch(queues, batch, ran)
     assert queues.changes(asked) == FAILED and "ran elsewhere still" in queues.message(asked)
     assert where(queues, "0") == {"1"}
 
 
 def test_a_partition_that_the_plan_could_not_place_holds_up_no_move(queues: Queues) -> None:
-    asked = queues.places("0", free_host(queues))
-    queues.is_read()
-    ran = queues.story.first_choice("q")
-    queues.warms_up()
+    asked, ran = moves_with_warm_copies(queues)
     moved = frozenset(tasks_of(queues, "0"))
     for batch in range(3):
-        queues.story.now_ms += 1_000
-        ended = events.BatchEnded(queues.story.now_ms, "q", batch, 500, ran, 0, 0, 0, not_placed=moved)
-        queues.carry_out(lambda ended=ended: queues.story.take(ended))  # type: ignore[misc]
+        ends_a_batch(queues, batch, ran, not_placed=moved)
     assert queues.changes(asked) == DONE
 
 

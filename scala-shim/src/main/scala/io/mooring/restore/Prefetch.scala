@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Daemon, Log}
+import io.mooring.common.{Daemon, Log, OnePerExecutor}
 import io.mooring.localstore.{FetchAhead, HostStore}
 import io.mooring.reports.ExecutorReports
 import org.apache.hadoop.fs.Path
@@ -73,17 +73,8 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
   }
 }
 
-object Prefetch {
-  @volatile private var current: Option[Prefetch] = None
-
-  /** The Prefetch of this executor. None in a driver, where the host's store can not be used, and where fetching ahead is switched off. */
-  def ofThisExecutor: Option[Prefetch] = current
-
-  private[mooring] def use(prefetch: Option[Prefetch]): Unit = {
-    current.foreach(_.stop())
-    current = prefetch
-  }
-}
+/** The Prefetch of an executor. There is none where the host's store can not be used, and where fetching ahead is switched off. */
+object Prefetch extends OnePerExecutor[Prefetch](_.stop())
 
 /** Counts the stores of one order that are done, and reports the count to the driver after each store. Called by threads of `Prefetch`. */
 private final class Progress(query: String, stores: Int) {

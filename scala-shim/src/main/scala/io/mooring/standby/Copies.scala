@@ -6,7 +6,7 @@ import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, Semaphore, 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import io.mooring.common.{FailOpen, Daemon, Log}
+import io.mooring.common.{FailOpen, Daemon, Log, OnePerExecutor}
 import io.mooring.localstore.HostStore
 import io.mooring.reports.ExecutorReports
 import io.mooring.restore.{Pace, StoreCopy, StoreVersion}
@@ -235,7 +235,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
   }
 }
 
-object Copies {
+/** The Copies of an executor. There are none where the host's store can not be used. */
+object Copies extends OnePerExecutor[Copies](_.stop()) {
   private val TakeOverNanos = TimeUnit.MINUTES.toNanos(1)
   private val JustNowNanos = TimeUnit.SECONDS.toNanos(10)
   private val LongAttemptNanos = TimeUnit.SECONDS.toNanos(10)
@@ -247,14 +248,4 @@ object Copies {
   /** One line for an operator. User names, passwords and keys are cut out of addresses. */
   private def inShort(why: Throwable): String =
     why.toString.linesIterator.nextOption().getOrElse("").replaceAll("//[^/\\s]*@", "//").replaceAll("\\?\\S*", "").take(MostCharacters)
-
-  @volatile private var current: Option[Copies] = None
-
-  /** The Copies of this executor. None in a driver, and where the host's store can not be used. */
-  def ofThisExecutor: Option[Copies] = current
-
-  private[mooring] def use(copies: Option[Copies]): Unit = {
-    current.foreach(_.stop())
-    current = copies
-  }
 }

@@ -9,6 +9,5 @@ private[shims] trait CommitLogVersion extends PrivateMembers {
 
   /** `CommitLog.VERSION`. */
   def commitLogVersion: Option[Field] = Some(versionOfLog.member)
-  private val versionOfLog =
-    access("CommitLog.VERSION", Capability.FormatOfState)(compiledField(classOf[CommitLog], "VERSION"))
+  private val versionOfLog = field("CommitLog.VERSION", Capability.FormatOfState)(classOf[CommitLog])
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.shims
 
-import java.lang.reflect.{Field, InvocationTargetException}
+import java.lang.reflect.InvocationTargetException
 
 import org.apache.spark.sql.execution.streaming.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.{LoadStore, RocksDB, RocksDBFileManager, RocksDBOpType}
@@ -8,18 +8,11 @@ import org.apache.spark.sql.execution.streaming.state.{LoadStore, RocksDB, Rocks
 /** Private members that are reached in Spark 4.0 only. Later lines have an extension point for each. */
 private[shims] trait InternalsOfLine extends PrivateMembers {
 
-  /** `StreamExecution.sparkSessionForStream`. */
-  def querySession: Field = session.member
-  private val session =
-    access("StreamExecution.sparkSessionForStream", Capability.QuerySettings)(compiledField(classOf[StreamExecution], "sparkSessionForStream"))
+  val querySession = field("StreamExecution.sparkSessionForStream", Capability.QuerySettings)(classOf[StreamExecution])
+  val rocksDBFileManager = field("RocksDB.fileManager", Capability.HostStore)(classOf[RocksDB])
 
-  /** `RocksDB.fileManager`. */
-  def rocksDBFileManager: Field = fileManager.member
-  private val fileManager = access("RocksDB.fileManager", Capability.HostStore)(compiledField(classOf[RocksDB], "fileManager"))
-
-  /** `RocksDBFileManager.fs`: the file system of the checkpoint. */
-  def fileSystemOfStore: Field = fileSystem.member
-  private val fileSystem = access("RocksDBFileManager.fs", Capability.HostStore)(compiledField(classOf[RocksDBFileManager], "fs"))
+  /** The file system of the checkpoint. */
+  val fileSystemOfStore = field("RocksDBFileManager.fs", Capability.HostStore)(classOf[RocksDBFileManager])
 
   /**
    * Makes the calling thread the owner of an instance: `RocksDB.acquire`. It waits while another thread is the owner; after

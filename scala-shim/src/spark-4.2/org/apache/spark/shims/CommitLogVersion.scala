@@ -9,6 +9,5 @@ private[shims] trait CommitLogVersion extends PrivateMembers {
 
   /** `CommitLog.defaultVersion`. */
   def commitLogVersion: Option[Field] = Some(versionOfLog.member)
-  private val versionOfLog =
-    access("CommitLog.defaultVersion", Capability.FormatOfState)(field(classOf[CommitLog], "defaultVersion"))
+  private val versionOfLog = field("CommitLog.defaultVersion", Capability.FormatOfState)(classOf[CommitLog])
 }

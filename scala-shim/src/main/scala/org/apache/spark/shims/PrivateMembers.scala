@@ -21,7 +21,9 @@ private[shims] abstract class PrivateMembers {
     one
   }
 
-  protected def field(of: Class[_], name: String): Field = accessible(of.getDeclaredField(name))
+  /** An access to a field of the class `of`. `name` is class and field, as the log names them. */
+  protected def field(name: String, capability: Capability)(of: => Class[_]): Access[Field] =
+    access(name, capability)(compiledField(of, name.substring(name.lastIndexOf('.') + 1)))
 
   /** A field whose compiled name may begin with its class's name. */
   protected def compiledField(of: Class[_], name: String): Field =

@@ -22,49 +22,22 @@ private[spark] object SparkInternals extends PrivateMembers with CommitLogVersio
 
   // A streaming query.
 
-  /** `StreamExecution.sink`. */
-  def querySink: Field = sink.member
-  private val sink = access("StreamExecution.sink", Capability.RepeatedBatches)(field(classOf[StreamExecution], "sink"))
+  val querySink = field("StreamExecution.sink", Capability.RepeatedBatches)(classOf[StreamExecution])
 
-  /** `StreamExecution.uniqueSources`: the sources that the query asks for new data, each with its read limit. */
-  def queryUniqueSources: Field = uniqueSources.member
-  private val uniqueSources =
-    access("StreamExecution.uniqueSources", Capability.Drain)(compiledField(classOf[StreamExecution], "uniqueSources"))
+  /** The sources that the query asks for new data, each with its read limit. */
+  val queryUniqueSources = field("StreamExecution.uniqueSources", Capability.Drain)(classOf[StreamExecution])
+  val queryTriggerClock = field("StreamExecution.triggerClock", Capability.Drain)(classOf[StreamExecution])
+  val queryWatermarkTracker = field("MicroBatchExecution.watermarkTracker", Capability.Drain)(classOf[MicroBatchExecution])
+  val queryWatermarkPropagator = field("MicroBatchExecution.watermarkPropagator", Capability.Drain)(classOf[MicroBatchExecution])
+  val querySources = field("MicroBatchExecution.sources", Capability.OrderOfDrains)(classOf[MicroBatchExecution])
 
-  /** `StreamExecution.triggerClock`. */
-  def queryTriggerClock: Field = triggerClock.member
-  private val triggerClock =
-    access("StreamExecution.triggerClock", Capability.Drain)(compiledField(classOf[StreamExecution], "triggerClock"))
-
-  /** `MicroBatchExecution.watermarkTracker`. */
-  def queryWatermarkTracker: Field = watermarkTracker.member
-  private val watermarkTracker =
-    access("MicroBatchExecution.watermarkTracker", Capability.Drain)(compiledField(classOf[MicroBatchExecution], "watermarkTracker"))
-
-  /** `MicroBatchExecution.watermarkPropagator`. */
-  def queryWatermarkPropagator: Field = watermarkPropagator.member
-  private val watermarkPropagator =
-    access("MicroBatchExecution.watermarkPropagator", Capability.Drain)(compiledField(classOf[MicroBatchExecution], "watermarkPropagator"))
-
-  /** `MicroBatchExecution.sources`. */
-  def querySources: Field = sources.member
-  private val sources =
-    access("MicroBatchExecution.sources", Capability.OrderOfDrains)(field(classOf[MicroBatchExecution], "sources"))
-
-  /** `MicroBatchExecution.extraOptions`: the options of the query's writer. */
-  def queryWriterOptions: Field = writerOptions.member
-  private val writerOptions =
-    access("MicroBatchExecution.extraOptions", Capability.OrderOfDrains)(field(classOf[MicroBatchExecution], "extraOptions"))
+  /** The options of the query's writer. */
+  val queryWriterOptions = field("MicroBatchExecution.extraOptions", Capability.OrderOfDrains)(classOf[MicroBatchExecution])
 
   // The settings of a session.
 
-  /** `SQLConf.settings`. */
-  def sqlConfSettings: Field = settings.member
-  private val settings = access("SQLConf.settings", Capability.FormatForTools)(field(classOf[SQLConf], "settings"))
-
-  /** `SQLConf.reader`. */
-  def sqlConfReader: Field = reader.member
-  private val reader = access("SQLConf.reader", Capability.FormatForTools)(field(classOf[SQLConf], "reader"))
+  val sqlConfSettings = field("SQLConf.settings", Capability.FormatForTools)(classOf[SQLConf])
+  val sqlConfReader = field("SQLConf.reader", Capability.FormatForTools)(classOf[SQLConf])
 
   // A state store.
 

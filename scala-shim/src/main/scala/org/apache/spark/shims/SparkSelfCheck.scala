@@ -21,7 +21,7 @@ object SparkSelfCheck {
  * @param capability what Mooring can not do without it
  * @param lookUp     finds the member; called once. Its exception tells why the member is missing
  */
-private[shims] final class Access[T](val name: String, val capability: Capability, lookUp: () => T) {
+private[spark] final class Access[T](val name: String, val capability: Capability, lookUp: () => T) {
   private lazy val found: Either[Throwable, T] =
     try Right(lookUp())
     catch { case e @ (_: ReflectiveOperationException | _: RuntimeException | _: LinkageError) => Left(e) }

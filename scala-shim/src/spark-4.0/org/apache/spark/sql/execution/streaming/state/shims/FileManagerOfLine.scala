@@ -27,7 +27,7 @@ private[shims] final case class FileManagerArguments(
 private[shims] abstract class FileManagerOfLine(observer: StoreObserver, of: FileManagerArguments)
   extends RocksDBFileManager(of.directory, of.localDirectory, of.hadoopConf, of.codec, of.loggingId) {
 
-  SparkInternals.fileSystemOfStore.set(this, observer.fileSystem(SparkInternals.fileSystemOfStore.get(this).asInstanceOf[FileSystem]))
+  SparkInternals.fileSystemOfStore.member.set(this, observer.fileSystem(SparkInternals.fileSystemOfStore.member.get(this).asInstanceOf[FileSystem]))
 
   override def saveCheckpointToDfs(
       checkpointDir: File,

@@ -15,7 +15,7 @@ object Operators {
   type TransformWithStateInPython = logical.TransformWithStateInPandas
 
   /** The session with the query's own copy of the settings. */
-  def sessionOf(query: StreamExecution): SparkSession = SparkInternals.querySession.get(query).asInstanceOf[SparkSession]
+  def sessionOf(query: StreamExecution): SparkSession = SparkInternals.querySession.member.get(query).asInstanceOf[SparkSession]
 
   /** Spark 4.0 has no real-time mode. */
   def isRealTime(trigger: Trigger): Boolean = false

@@ -1,37 +1,18 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
-import java.io.File
-
 import scala.annotation.unused
-
-import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.util.Utils
 
-/**
- * The arguments of `RocksDB`'s constructor in Spark 4.0, and the number of versions that stay in the checkpoint. `directory` is
- * the store's directory in the checkpoint.
- */
-private[shims] final case class RocksDBArguments(
-    directory: String,
-    conf: RocksDBConf,
-    localDirectory: File,
-    hadoopConf: Configuration,
-    loggingId: String,
-    hasColumnFamilies: Boolean,
-    hasUniqueIds: Boolean,
-    partition: Int)
+/** Further arguments of `RocksDB`'s constructor: Spark 4.0 has none, as its stores report nothing to the coordinator. */
+private[shims] final case class ArgumentsOfLine()
 
-private[shims] object RocksDBArguments {
+private[shims] object ArgumentsOfLine {
 
-  /** The arguments for an open copy. In Spark 4.0 stores report nothing to the coordinator. */
-  def ofCopy(
-      directory: String, conf: RocksDBConf, localDirectory: File, hadoopConf: Configuration, hasColumnFamilies: Boolean,
-      partition: Int, @unused reports: ReportsAfterTakeOver): RocksDBArguments =
-    RocksDBArguments(directory, conf, localDirectory, hadoopConf, s"standby of $directory", hasColumnFamilies,
-      hasUniqueIds = true, partition)
+  /** The arguments for an open copy. */
+  def ofCopy(@unused reports: ReportsAfterTakeOver): ArgumentsOfLine = ArgumentsOfLine()
 }
 
 /**
@@ -43,7 +24,7 @@ private[shims] abstract class RocksDBOfLine(observer: StoreObserver, of: RocksDB
   extends RocksDB(of.directory, of.conf, of.localDirectory, of.hadoopConf, of.loggingId, of.hasColumnFamilies, of.hasUniqueIds,
     of.partition) {
 
-  SparkInternals.rocksDBFileManager.set(this, new FileManagerShim(observer, FileManagerArguments(of.directory,
+  SparkInternals.rocksDBFileManager.member.set(this, new FileManagerShim(observer, FileManagerArguments(of.directory,
     Utils.createDirectory(of.localDirectory.getAbsolutePath, "fileManager"), of.hadoopConf, of.conf.compressionCodec, of.loggingId,
     of.conf.minVersionsToRetain)))
 

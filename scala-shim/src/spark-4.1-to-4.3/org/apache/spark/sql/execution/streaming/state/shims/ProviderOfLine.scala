@@ -2,6 +2,8 @@ package org.apache.spark.sql.execution.streaming.state.shims
 
 import java.io.File
 
+import scala.annotation.unused
+
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.execution.streaming.state._
@@ -15,6 +17,10 @@ private[shims] abstract class ProviderOfLine extends RocksDBStateStoreProvider {
   /** The instance for these arguments. Called once, by the task's thread. */
   protected def instanceFor(arguments: RocksDBArguments): RocksDB
 
+  /** Called at the start of `init`, with arguments of it. `createRocksDB` has all that is needed. */
+  protected def initializing(
+      @unused storeConf: StateStoreConf, @unused hadoopConf: Configuration, @unused hasColumnFamilies: Boolean): Unit = ()
+
   override protected def createRocksDB(
       dfsRootDir: String,
       conf: RocksDBConf,
@@ -27,5 +33,5 @@ private[shims] abstract class ProviderOfLine extends RocksDBStateStoreProvider {
       eventForwarder: Option[RocksDBEventForwarder],
       uniqueId: Option[String]): RocksDB =
     instanceFor(RocksDBArguments(dfsRootDir, conf, localRootDir, hadoopConf, loggingId, useColumnFamilies,
-      enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId))
+      enableStateStoreCheckpointIds, partitionId, ArgumentsOfLine(eventForwarder, uniqueId)))
 }

@@ -8,7 +8,7 @@ private[shims] final class ReportsAfterTakeOver(partition: Int)
   @volatile private var to = Option.empty[RocksDBEventForwarder]
 
   /** From now on reports go where an instance with these arguments would report. */
-  def passOn(arguments: RocksDBArguments): Unit = to = arguments.reports
+  def passOn(arguments: RocksDBArguments): Unit = to = arguments.ofLine.reports
 
   override def reportSnapshotUploaded(version: Long): Unit = to.foreach(_.reportSnapshotUploaded(version))
 }

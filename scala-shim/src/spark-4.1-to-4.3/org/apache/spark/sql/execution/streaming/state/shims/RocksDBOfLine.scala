@@ -6,33 +6,19 @@ import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.execution.streaming.state._
 
-/** The arguments of `RocksDB`'s constructor in Spark 4.1 to 4.3. `directory` is the store's directory in the checkpoint. */
-private[shims] final case class RocksDBArguments(
-    directory: String,
-    conf: RocksDBConf,
-    localDirectory: File,
-    hadoopConf: Configuration,
-    loggingId: String,
-    hasColumnFamilies: Boolean,
-    hasUniqueIds: Boolean,
-    partition: Int,
-    reports: Option[RocksDBEventForwarder],
-    uniqueId: Option[String])
+/** Further arguments of `RocksDB`'s constructor in Spark 4.1 to 4.3: where it reports to, and a name for the reports. */
+private[shims] final case class ArgumentsOfLine(reports: Option[RocksDBEventForwarder], uniqueId: Option[String])
 
-private[shims] object RocksDBArguments {
+private[shims] object ArgumentsOfLine {
 
   /** The arguments for an open copy. It reports to Spark's coordinator what `reports` passes on. */
-  def ofCopy(
-      directory: String, conf: RocksDBConf, localDirectory: File, hadoopConf: Configuration, hasColumnFamilies: Boolean,
-      partition: Int, reports: ReportsAfterTakeOver): RocksDBArguments =
-    RocksDBArguments(directory, conf, localDirectory, hadoopConf, s"standby of $directory", hasColumnFamilies,
-      hasUniqueIds = true, partition, Some(reports), None)
+  def ofCopy(reports: ReportsAfterTakeOver): ArgumentsOfLine = ArgumentsOfLine(Some(reports), None)
 }
 
 /** How an instance of `RocksDB` is made in Spark 4.1 to 4.3, and how it makes its file manager. */
 private[shims] abstract class RocksDBOfLine(observer: StoreObserver, of: RocksDBArguments)
   extends RocksDB(of.directory, of.conf, of.localDirectory, of.hadoopConf, of.loggingId, of.hasColumnFamilies,
-    of.hasUniqueIds, of.partition, of.reports, of.uniqueId) {
+    of.hasUniqueIds, of.partition, of.ofLine.reports, of.ofLine.uniqueId) {
 
   /** Runs `load`, which loads the snapshot of a version and the changelogs up to another version. */
   protected def loadingFromSnapshot(load: => RocksDB): RocksDB

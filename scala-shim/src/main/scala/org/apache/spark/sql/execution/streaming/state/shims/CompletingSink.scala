@@ -31,7 +31,9 @@ private final class CompletingSink(sink: Sink, until: Long, wasComputed: Long =>
 private object CompletingSink {
   /** Wraps the query's sink until batch `until` has passed. A sink of the newer API always computes, and stays as it is. */
   def wrapSinkOf(execution: StreamExecution, until: Long, wasComputed: Long => Boolean): Unit = execution.sink match {
-    case sink: Sink => SparkInternals.querySink.set(execution, new CompletingSink(sink, until, wasComputed, () => SparkInternals.querySink.set(execution, sink)))
+    case sink: Sink =>
+      val ofQuery = SparkInternals.querySink.member
+      ofQuery.set(execution, new CompletingSink(sink, until, wasComputed, () => ofQuery.set(execution, sink)))
     case _ =>
   }
 }

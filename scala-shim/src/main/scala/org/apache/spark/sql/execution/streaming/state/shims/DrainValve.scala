@@ -133,7 +133,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
 
   /** Which sources Spark asks from its next look on, and whether it asks this valve before them. */
   private def setSources(sources: Seq[(SparkDataStream, ReadLimit)], withGate: Boolean): Unit =
-    SparkInternals.queryUniqueSources.set(execution, ListMap.from(Option.when(withGate)(gate -> ReadLimit.allAvailable()) ++ sources))
+    SparkInternals.queryUniqueSources.member.set(execution, ListMap.from(Option.when(withGate)(gate -> ReadLimit.allAvailable()) ++ sources))
 
   /** Has Spark ask these sources until `freeze`, each with the limit that it needs then. */
   private def readUntilFrozen(sources: Map[SparkDataStream, ReadLimit]): Unit = {
@@ -174,7 +174,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     if (state == Open) skipTriggerWaits()
   }
 
-  private def sourcesNow = SparkInternals.queryUniqueSources.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
+  private def sourcesNow = SparkInternals.queryUniqueSources.member.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
 
   /** Stops the intake. Spark still asks its sources in this look: a source that is paused here ends at that answer. */
   private def freeze(next: Long): Unit = {
@@ -223,13 +223,13 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     state = Flushing(flushes)
     pause(sourcesNow.removed(gate)) // rows that are read now would count as late
     // A look that led to no batch has noted watermarks for batch `next`, which are from before this one.
-    SparkInternals.queryWatermarkPropagator.get(execution).asInstanceOf[WatermarkPropagator].purge(next)
+    SparkInternals.queryWatermarkPropagator.member.get(execution).asInstanceOf[WatermarkPropagator].purge(next)
     watermarks.setWatermark(ahead)
-    if (usesProcessingTime) SparkInternals.queryTriggerClock.set(execution, new FixedClock(realClock, ahead))
+    if (usesProcessingTime) SparkInternals.queryTriggerClock.member.set(execution, new FixedClock(realClock, ahead))
     true
   }
 
-  private def watermarks = SparkInternals.queryWatermarkTracker.get(execution).asInstanceOf[WatermarkTracker]
+  private def watermarks = SparkInternals.queryWatermarkTracker.member.get(execution).asInstanceOf[WatermarkTracker]
   private lazy val realClock = execution.triggerClock
 
   private def stopInBackground(): Unit = {
@@ -305,7 +305,7 @@ object DrainValve {
   /** Called on the stream's thread before the query has its triggers: a later drain need not wait for the next trigger. */
   def prepare(query: StreamShim): Unit = query.execution match {
     case micro: MicroBatchExecution if Capability.Drain.isOn && micro.triggerClock.getClass == classOf[SystemClock] =>
-      SparkInternals.queryTriggerClock.set(micro, new WakingClock)
+      SparkInternals.queryTriggerClock.member.set(micro, new WakingClock)
     case _ => // the query has a test's clock, or does not run in batches
   }
 

@@ -91,13 +91,13 @@ private object SettingsOfTools {
 
   /** Wraps the session's settings, once. Spark reads a setting by its key from `settings`, and by its entry from `reader`. */
   def wrapSettingsOf(conf: SQLConf): Unit = if (Capability.FormatForTools.isOn) synchronized {
-    SparkInternals.sqlConfSettings.get(conf) match {
+    SparkInternals.sqlConfSettings.member.get(conf) match {
       case _: SettingsOfTools =>
       case plain: JMap[_, _] =>
         val ours = new SettingsOfTools(plain.asInstanceOf[JMap[String, String]])
         val reads = new ConfigReader(ours)
-        SparkInternals.sqlConfSettings.set(conf, ours)
-        SparkInternals.sqlConfReader.set(conf, reads)
+        SparkInternals.sqlConfSettings.member.set(conf, ours)
+        SparkInternals.sqlConfReader.member.set(conf, reads)
     }
   }
 }

@@ -38,9 +38,11 @@ abstract class RocksDBProviderShim extends ProviderOfLine {
       hadoopConf: Configuration,
       useMultipleValuesPerKey: Boolean,
       stateSchemaProvider: Option[StateSchemaProvider]): Unit =
-    try super.init(stateStoreId, keySchema, valueSchema, keyStateEncoderSpec, useColumnFamilies, storeConf, hadoopConf,
-      useMultipleValuesPerKey, stateSchemaProvider)
-    catch {
+    try {
+      initializing(storeConf, hadoopConf, useColumnFamilies)
+      super.init(stateStoreId, keySchema, valueSchema, keyStateEncoderSpec, useColumnFamilies, storeConf, hadoopConf,
+        useMultipleValuesPerKey, stateSchemaProvider)
+    } catch {
       case e: Throwable =>
         for (open <- takenOver) {
           // Another thread may still be advancing the copy. This thread has the lock of all providers, and must not wait.

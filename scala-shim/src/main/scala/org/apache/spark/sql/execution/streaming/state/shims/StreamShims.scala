@@ -95,7 +95,8 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
 
   /** The sources, as Spark describes them in the query's progress; none before they are made. */
   def sourcesAsDescribed: Seq[String] = execution match {
-    case micro: MicroBatchExecution if Capability.OrderOfDrains.isOn => SparkInternals.querySources.get(micro).asInstanceOf[Seq[SparkDataStream]].map(_.toString)
+    case micro: MicroBatchExecution if Capability.OrderOfDrains.isOn =>
+      SparkInternals.querySources.member.get(micro).asInstanceOf[Seq[SparkDataStream]].map(_.toString)
     case _ => Nil
   }
 
@@ -199,7 +200,8 @@ object StreamShims {
 
   /** The option `topic` of a query's writer. */
   private[shims] def topicOf(execution: StreamExecution): Option[String] = execution match {
-    case micro: MicroBatchExecution if Capability.OrderOfDrains.isOn => SparkInternals.queryWriterOptions.get(micro).asInstanceOf[Map[String, String]].get("topic")
+    case micro: MicroBatchExecution if Capability.OrderOfDrains.isOn =>
+      SparkInternals.queryWriterOptions.member.get(micro).asInstanceOf[Map[String, String]].get("topic")
     case _ => None
   }
 
