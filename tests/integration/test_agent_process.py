@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.support.application_in_one_jvm import application, start_jvm_without_settings
+from tests.integration.support.application_in_one_jvm import application
 
 pytestmark = pytest.mark.one_jvm
 
@@ -47,7 +47,6 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
     agent.write_text(AGENT)
     agent.chmod(0o755)
     uris = [f"file:{here}/as%20spark%20writes%20it/grouper.py", f"file:{here}/as a user writes it/grouper.py"]
-    start_jvm_without_settings()
     files = {"spark.submit.pyFiles": ",".join(uris)}
     with application("a", here, files, agent_python=str(agent), liveness_timeout="1h") as spark:
         written = here / "agent.path"

@@ -78,7 +78,7 @@ def test_queries_without_a_checkpoint_location(tmp_path: Path, monkeypatch: pyte
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     java = {"spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={temporary}"}
-    with application("no checkpoint", tmp_path, java) as spark:
+    with application("no checkpoint", tmp_path, java, has_own_jvm=True) as spark:
         made = Path(spark._jvm.java.lang.System.getProperty("java.io.tmpdir"))
         events = events_in_files(spark, tmp_path / "events", 6).withWatermark("time", "10 seconds")
         before = set(made.iterdir())

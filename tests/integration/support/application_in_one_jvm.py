@@ -39,14 +39,17 @@ def application(
 ) -> Iterator[SparkSession]:
     """Yields the session. Its files go to `here`; `further` are settings of Spark, `ours` are settings of the plugin.
 
-    Set `has_own_jvm` when `further` has settings that a JVM reads at its start; packages always are such settings. A
-    JVM gives such settings to each later application, so the next application starts its own JVM.
+    Applications of this process share a JVM. Set `has_own_jvm` when `further` has settings that a JVM reads at its
+    start; packages always are such settings. A JVM gives such settings to each later application, so the next
+    application starts its own JVM.
     """
     global _jvm_has_settings
     assert SparkContext._active_spark_context is None, "a process has one application at a time"
-    if has_own_jvm or _jvm_has_settings or (further and "spark.jars.packages" in further):
+    if has_own_jvm or (further and "spark.jars.packages" in further):
         _end_jvm()
-    _jvm_has_settings = bool(further or ours)
+        _jvm_has_settings = True
+    else:
+        _start_jvm_without_settings()
     plain = SparkSession.builder.master("local[2]").appName(name)
     builder = configure(plain, metadata=str(here / "metadata"), local_store_dir=str(here / "store"), **ours)
     places = {"spark.jars": str(jar_path()), "spark.sql.warehouse.dir": str(here / "warehouse")}
@@ -65,7 +68,7 @@ def own_agents() -> list[int]:
     return [child.pid for child in descendants(os.getpid()) if child.option("-m") == "mooring.agent"]
 
 
-def start_jvm_without_settings() -> None:
+def _start_jvm_without_settings() -> None:
     """Start a JVM, unless one without special settings runs. It takes the next application's settings as they are.
 
     An application that starts the JVM itself passes its settings through spark-submit, which changes some of them.
@@ -76,7 +79,7 @@ def start_jvm_without_settings() -> None:
     if SparkContext._gateway is None:
         conf = SparkConf(False).setAll([*SHORT_LIVED.items(), ("spark.jars", str(jar_path()))])
         SparkContext._ensure_initialized(conf=conf)
-        _jvm_has_settings = False
+    _jvm_has_settings = False
 
 
 def _end_jvm() -> None:
