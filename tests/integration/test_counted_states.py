@@ -82,7 +82,10 @@ class Query:
         return is_at_rest(self._checkpoint) and shown == [self.batches - 1]
 
 
-@pytest.mark.parametrize("shape", [coalesced, beside_rows_without_state, of_equal_partitionings])
+SHAPES = [coalesced, beside_rows_without_state, pytest.param(of_equal_partitionings, marks=pytest.mark.heavy)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_each_partition_of_the_state_is_counted_once_a_batch(shape: Any, spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     events = tmp_path / "events"

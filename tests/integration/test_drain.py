@@ -45,9 +45,8 @@ def spark_hosts_options() -> dict[str, Any]:
     return {"executor_memory": "768m", "conf": JOB_CONF}
 
 
-@pytest.mark.parametrize(
-    "job", [CHAINED, *(pytest.param(job, marks=pytest.mark.heavy) for job in WITHOUT_AN_END)], ids=lambda job: job.name
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize("job", [CHAINED, *WITHOUT_AN_END], ids=lambda job: job.name)
 def test_a_drained_job_has_let_out_everything(
     job: Job, spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,7 +74,8 @@ def test_the_offset_log_never_names_our_provider(tmp_path: Path) -> None:
         assert "io.mooring" not in entry.read_text() and STOCK_ROCKSDB in entry.read_text()
 
 
-@pytest.mark.parametrize("changelog", ["true", pytest.param("false", marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("changelog", ["true", "false"])
 def test_a_restart_reads_no_snapshot_from_the_checkpoint(tmp_path: Path, changelog: str) -> None:
     stages = Stages(tmp_path)
     conf = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": changelog}

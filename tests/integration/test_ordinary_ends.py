@@ -66,11 +66,23 @@ def heeds_no_signal(process: ChildProcess, records: Path) -> None:
     assert agents_of(process) == agents
 
 
+def agents_when_ready(runs: LocalRuns, process: ChildProcess) -> list[int]:
+    """The agents at the last look before the batches were done. The application may end at once after that."""
+    agents: list[int] = []
+
+    def is_ready() -> bool:
+        is_ready = runs.is_ready(process)
+        agents[:] = agents_of(process) or (agents if is_ready else [])
+        return is_ready
+
+    wait_until(is_ready, "its batches", 120, story=process.story)
+    return agents
+
+
 def run(runs: LocalRuns, batches: str, way: str, send: Send | None = None) -> Path:
     """One run to its end; returns its log."""
     with runs.running("ckpt", batches, way) as process:
-        wait_until(lambda: runs.is_ready(process), "its batches", 120, story=process.story)
-        agents = agents_of(process)
+        agents = agents_when_ready(runs, process)
         assert agents, "the agent must live until the application ends"
         if send is not None:
             heeds_no_signal(process, runs.directory / "_mooring" / "ends")

@@ -231,10 +231,8 @@ def stopped(request: pytest.FixtureRequest, spark: SparkSession, events: DataFra
     spark.conf.unset(CHANGELOG)
 
 
-@pytest.mark.parametrize(
-    ("kind_of_file", "harm"),
-    [one if one == ("sst", "flip") else pytest.param(*one, marks=pytest.mark.heavy) for one in HARMS],
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize(("kind_of_file", "harm"), HARMS)
 def test_a_damaged_file_is_found_and_the_query_goes_on_from_the_newest_whole_batch(
     kind_of_file: str, harm: str, stopped: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
