@@ -62,7 +62,7 @@ def build(checkout: Path, line: Line, output: Path, force: bool = False) -> bool
         if not force and digest_in(output) == inputs:
             return False
         classes = compiled(sources, jars, work / f"classes-{line.name}", force)
-        _write_whole(output, packed(jar_entries(checkout, line, spark_version(jars), classes, inputs)))
+        _write_whole(output, packed(jar_entries(checkout, line, jars, classes, inputs)))
         return True
 
 
@@ -80,14 +80,14 @@ def scala_sources(src: Path, line: Line) -> dict[str, Path]:
     return found
 
 
-def jar_entries(checkout: Path, line: Line, spark: str, classes: Path, inputs: str) -> dict[str, bytes]:
-    """Everything in the jar, by name. `spark` is the version of Spark that the classes were compiled against."""
+def jar_entries(checkout: Path, line: Line, jars: Path, classes: Path, inputs: str) -> dict[str, bytes]:
+    """Everything in the jar, by name. `jars` are those of the Spark that the classes were compiled against."""
     return {
         MANIFEST: manifest(
             {
                 "Implementation-Title": "Mooring",
                 "Implementation-Version": version(checkout),
-                "Built-For-Spark": spark,
+                "Built-For-Spark": spark_version(jars),
                 "Tried-With-Spark": " ".join(line.tried),
                 "Lines-Of-Spark": " ".join(each.name for each in LINES),
                 DIGEST: inputs,
@@ -96,14 +96,27 @@ def jar_entries(checkout: Path, line: Line, spark: str, classes: Path, inputs: s
         **_contents(files_under(checkout / "scala-shim/src/main/resources")),
         **_contents(files_under(classes)),
         "settings.json": settings_json(checkout / "python"),
-        "mooring-agent.zip": agent_zip(checkout / "python"),
+        "mooring-agent.zip": agent_zip(checkout / "python", jars),
     }
 
 
-def agent_zip(python: Path) -> bytes:
-    """The package `mooring` as the agent imports it; a jar that an earlier build left in the package stays out."""
+def agent_zip(python: Path, jars: Path) -> bytes:
+    """What the agent imports: the package `mooring`, and the py4j of the Spark with these jars.
+
+    A driver in YARN's cluster mode may have no Python package of Spark. A jar that an earlier build left in the package
+    stays out.
+    """
     files = files_under(python / "mooring")
-    return packed({f"mooring/{name}": path.read_bytes() for name, path in files.items() if not name.endswith(".jar")})
+    ours = {f"mooring/{name}": path.read_bytes() for name, path in files.items() if not name.endswith(".jar")}
+    return packed({**ours, **_py4j(jars)})
+
+
+def _py4j(jars: Path) -> dict[str, bytes]:
+    found = sorted((jars.parent / "python" / "lib").glob("py4j-*-src.zip"))
+    if not found:
+        raise CannotBuild(f"no py4j-*-src.zip in {jars.parent / 'python' / 'lib'}: Spark for Python has one there")
+    with zipfile.ZipFile(found[-1]) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
 
 
 def settings_json(python: Path) -> bytes:

@@ -54,7 +54,8 @@ def build_jar(output: Path) -> Path:
     builder: Any = importlib.import_module("build_jar")
     packing: Any = importlib.import_module("packing")
     sources = packing.files_under(Path(__file__).parent, "*.scala")
-    classes = builder.compiled(sources, builder.spark_jars(), CHECKOUT / "build" / "slow-storage" / "classes", False)
+    jars = builder.spark_jars(builder.line_of_this_python())
+    classes = builder.compiled(sources, jars, CHECKOUT / "build" / "slow-storage" / "classes", False)
     content = packing.packed({name: path.read_bytes() for name, path in packing.files_under(classes).items()})
     if not output.is_file() or output.read_bytes() != content:
         whole = output.with_name(f".{output.name}.{os.getpid()}")

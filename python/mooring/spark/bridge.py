@@ -17,6 +17,7 @@ from mooring.model.event_json import read_event
 from mooring.model.events import Event
 from mooring.model.orders import PublishPlan
 from mooring.model.standing import Standing
+from mooring.spark.gateway import connect
 
 
 class JvmBridge:
@@ -26,9 +27,7 @@ class JvmBridge:
     """
 
     def __init__(self) -> None:
-        from pyspark.java_gateway import launch_gateway
-
-        self._gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # pyspark has no types there
+        self._gateway = connect()
         self._bridge = self._gateway.jvm.io.mooring.agent.Bridge.instance()
 
     @property

@@ -11,6 +11,7 @@ import zipfile
 import zipimport
 from pathlib import Path
 
+import py4j
 import pytest
 
 from mooring.settings import TABLE
@@ -36,11 +37,22 @@ def checkout(tmp_path):
         "python/mooring/jars/mooring-spark-4.2_2.13.jar": "an earlier build",
     }
     write_files(tmp_path, texts)
+    jars_of_spark(tmp_path)
     return tmp_path
 
 
+def jars_of_spark(folder):
+    """The folder of jars of a Spark in `folder`, which has this Python's py4j where PySpark has its own."""
+    library = folder / "spark/python/lib"
+    library.mkdir(parents=True)
+    with zipfile.ZipFile(library / "py4j-0.10.9.9-src.zip", "w") as archive:
+        for module in Path(py4j.__file__).parent.glob("*.py"):
+            archive.write(module, f"py4j/{module.name}")
+    return folder / "spark/jars"
+
+
 @pytest.fixture
-def compilations(monkeypatch):
+def compilations(monkeypatch, checkout):
     """Stands in for the compiler: says which sources it was given, and makes one class file."""
     calls = []
 
@@ -51,7 +63,7 @@ def compilations(monkeypatch):
         return classes
 
     monkeypatch.setattr(build_jar, "compiled", compile_none)
-    monkeypatch.setattr(build_jar, "spark_jars", lambda line: CHECKOUT)
+    monkeypatch.setattr(build_jar, "spark_jars", lambda line: checkout / "spark/jars")
     return calls
 
 
@@ -78,27 +90,42 @@ def test_the_jar_holds_classes_resources_settings_and_the_agent(checkout, compil
 def test_the_agent_is_the_package_without_an_earlier_jar(checkout, compilations):
     build_jar.build(checkout, LINE, checkout / "build/mooring.jar")
     agent = entries(io.BytesIO(entries(checkout / "build/mooring.jar")["mooring-agent.zip"]))
-    assert sorted(agent) == ["mooring/__init__.py", "mooring/settings.py"]
+    assert [name for name in sorted(agent) if name.startswith("mooring")] == [
+        "mooring/__init__.py",
+        "mooring/settings.py",
+    ]
+
+
+def test_the_agent_comes_with_the_py4j_of_its_spark(checkout, compilations):
+    build_jar.build(checkout, LINE, checkout / "build/mooring.jar")
+    agent = entries(io.BytesIO(entries(checkout / "build/mooring.jar")["mooring-agent.zip"]))
+    assert agent["py4j/clientserver.py"] == Path(py4j.__file__).with_name("clientserver.py").read_bytes()
+
+
+def test_a_spark_without_py4j_is_named(checkout, compilations):
+    next((checkout / "spark/python/lib").iterdir()).unlink()
+    with pytest.raises(build_jar.CannotBuild, match=r"no py4j-\*-src.zip in .*spark/python/lib"):
+        build_jar.build(checkout, LINE, checkout / "build/mooring.jar")
 
 
 def test_python_imports_the_agent_from_its_zip(checkout, compilations, tmp_path):
     archive = tmp_path / "agent.zip"
-    archive.write_bytes(build_jar.agent_zip(checkout / "python"))
+    archive.write_bytes(build_jar.agent_zip(checkout / "python", checkout / "spark/jars"))
     assert zipimport.zipimporter(str(archive)).find_spec("mooring") is not None
 
 
 @pytest.mark.slow  # compiles every module that the agent imports
-def test_the_agents_zip_has_each_module_that_it_starts_with(tmp_path):
+def test_the_agents_zip_has_each_module_that_it_starts_with_and_needs_no_pyspark(tmp_path):
     archive = tmp_path / "agent.zip"
-    archive.write_bytes(build_jar.agent_zip(CHECKOUT / "python"))
+    archive.write_bytes(build_jar.agent_zip(CHECKOUT / "python", jars_of_spark(tmp_path)))
     search = [str(archive), *(path for path in sys.path if path and not Path(path).is_relative_to(CHECKOUT / "python"))]
     script = (
-        f"import sys; sys.path = {search!r}\n"
-        "import mooring.agent.__main__, mooring.records.open\n"
-        "print(mooring.agent.__main__.__file__)"
+        f"import sys; sys.path = {search!r}; sys.modules['pyspark'] = None\n"
+        "import mooring.agent.__main__, mooring.records.open, mooring.spark.gateway, py4j\n"
+        "print(mooring.agent.__main__.__file__, py4j.__file__)"
     )
     ran = subprocess.run([sys.executable, "-c", script], env={}, capture_output=True, text=True)
-    assert ran.stdout.startswith(str(archive)), ran.stderr
+    assert ran.stdout.count(str(archive)) == 2, ran.stderr
 
 
 def test_two_builds_are_the_same_to_the_byte(checkout, compilations):

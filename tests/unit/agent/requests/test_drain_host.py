@@ -14,7 +14,7 @@ from mooring.model import events
 from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
 from mooring.records.operator_overrides import OperatorOverrides
 from tests.unit.agent.builders import TIMING, running
-from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, kept_overrides
+from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, has_moved, kept_overrides
 from tests.unit.agent.queues import APP, Queues, Request
 
 
@@ -216,6 +216,21 @@ def test_nothing_is_moved_or_restarted_at_a_drained_host() -> None:
     asked = queues.places("1", ANY_HOST)
     queues.is_read()
     assert {move.destination for move in queues.story.state.fleet.ongoing.moves.values()} <= {"1"}
+
+
+def test_an_executor_that_a_move_vacated_takes_the_place_of_one_at_a_drained_host() -> None:
+    queues = has_moved(("1@a", "2@b", "3@c"))
+    assert hosts_at_work(queues) == {"b", "c"}
+    drain = asks(queues, HostAction.DRAIN, "c")
+    goes_on(queues)
+    assert queues.changes(drain) == DONE
+    assert hosts_at_work(queues) == {"a", "b"}
+    model = queues.story.state.fleet.model
+    assert sorted(len(held.actives) for held in model.containers.values() if held.actives) == [1, 1, 2]
+    opened = asks(queues, HostAction.OPEN, "c")
+    goes_on(queues)
+    assert queues.changes(opened) == DONE
+    assert "3" in queues.story.first_choice("q").values()
 
 
 def test_tasks_run_at_a_drained_host_when_no_other_lives_and_leave_when_one_comes() -> None:

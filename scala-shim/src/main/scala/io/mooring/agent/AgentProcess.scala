@@ -75,8 +75,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     isFailing = true
     isGivenUp = true
     Log.troubleOnce("no-agent", s"no agent could be started ($why): tasks run where Spark puts them; the hosts still keep " +
-      "state files. Put a Python 3.10 or later that finds pyspark and py4j (SPARK_HOME, or pip install pyspark) on the driver's " +
-      "host, or name it in spark.mooring.agent.python")
+      "state files. Put a Python 3.10 or later on the driver's host, or name it in spark.mooring.agent.python")
   }
 
   /** Logs the agent's end with its last lines of output. After `FailuresLogged` ends in a row, nothing is logged. */
