@@ -37,7 +37,8 @@ TWO_ARE_ENOUGH = {
 }
 
 
-@pytest.mark.parametrize("changelog", [pytest.param("false", marks=pytest.mark.heavy), "true"])
+@pytest.mark.heavy
+@pytest.mark.parametrize("changelog", ["false", "true"])
 def test_a_killed_executors_tasks_go_to_their_copies(tmp_path: Path, changelog: str) -> None:
     with warm(tmp_path, {CHANGELOG: changelog, **OFTEN_A_SNAPSHOT}) as here:
         lost, partitions = here.tasks_of(HOSTS[1]), here.partitions_of(HOSTS[1])
