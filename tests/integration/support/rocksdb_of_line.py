@@ -13,6 +13,9 @@ LINE = line_of_this_spark() or ""
 DELETES_RANGES = MAKES_SNAPSHOTS_ON_DEMAND = LINE not in ("4.0", "4.1")
 """Whether `delete_range` works, and whether `commit` can be asked for a snapshot."""
 
+MERGE_DELIMITER = b"," if LINE in ("4.0", "4.1") else b""
+"""What `merge` puts between the values of a key."""
+
 _FLAGS_OF_WRITES = {"4.0": 1, "4.1": 2}.get(LINE, 3)  # such as: the key has its prefix already
 _FLAGS_OF_LOADS = 1 if LINE in ("4.0", "4.1") else 2  # read only, and empty
 _FLAGS_OF_FAMILIES = 2 if LINE == "4.3" else 1  # such as: the family is Spark's own

@@ -100,7 +100,7 @@ class Store:
             pairs.pop(key, None)
         elif kind == "merge":
             rocksdb.merge(self._owner, key, value)
-            pairs[key] = pairs.get(key, b"") + value  # without a delimiter, by default
+            pairs[key] = pairs[key] + rocksdb.MERGE_DELIMITER + value if key in pairs else value
         else:
             end = b"%03d" % (number + draw.randrange(1, 6))
             rocksdb.delete_range(self._owner, key, end)
