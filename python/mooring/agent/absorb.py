@@ -57,7 +57,8 @@ def _fleet_after(fleet: Fleet, event: events.Event, rows_in_jvm: Rows) -> Fleet:
     """The fleet after an event; `rows_in_jvm` are the rows that the JVM holds."""
     match event:
         case events.ApplicationStarted():
-            return replace(fleet, application=Application(event.application, event.attempt, event.locality_wait_ms))
+            application = Application(event.application, event.attempt, event.locality_wait_ms, event.master)
+            return replace(fleet, application=application)
         case events.PlanInForce():
             version = max(fleet.model.version, event.version, event.announced)
             return replace(fleet, rows_at_start=event.rows, model=replace(fleet.model, version=version))

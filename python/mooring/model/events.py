@@ -51,8 +51,8 @@ class ApplicationStarted(Event):
     executors report the state that they commit. A task waits `locality_wait_ms` for the executor that it prefers.
     `attempt` tells drivers of one application apart where the cluster manager starts another driver, as YARN does;
     otherwise it is empty. `started_ms` is when the driver's context began, since 1970. `spark` and `java` are the
-    versions that the driver runs on. `built_for` is the Spark version that the plugin was built for. All three are
-    empty or 0 where they are not known.
+    versions that the driver runs on. `built_for` is the Spark version that the plugin was built for. `master` is
+    Spark's own setting, such as `yarn`. All four are empty or 0 where they are not known.
     """
 
     application: str
@@ -66,6 +66,7 @@ class ApplicationStarted(Event):
     built_for: str = ""
     java: int = 0
     locality_wait_ms: int = field(default=3_000, metadata=key("locality-wait"))
+    master: str = ""
 
 
 @dataclass(frozen=True, slots=True)

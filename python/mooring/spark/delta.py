@@ -171,7 +171,12 @@ class DeltaTables:
         listed = self._jvm.java.util.ArrayList()
         for text in texts:
             listed.add(text)
-        return self._jvm.PythonUtils.toSeq(listed)
+        return self._python_utils.toSeq(listed)
+
+    @property
+    def _python_utils(self) -> Any:
+        """Spark's conversions for Python. PySpark would give them a short name here."""
+        return self._jvm.org.apache.spark.api.python.PythonUtils
 
     def _with_delta(self) -> Any:
         """A new session with Delta's extension, which `remove` needs; the application's own may not have it."""
@@ -183,7 +188,7 @@ class DeltaTables:
         users_session = found.get()
         extensions = sql.SparkSessionExtensions()
         self._jvm.io.delta.sql.DeltaSparkSessionExtension().apply(extensions)
-        option, nothing = self._jvm.scala.Option, self._jvm.PythonUtils.toScalaMap(self._jvm.java.util.HashMap())
+        option, nothing = self._jvm.scala.Option, self._python_utils.toScalaMap(self._jvm.java.util.HashMap())
         shared = option.apply(users_session.sharedState())
         context = users_session.sparkContext()
         return sql.classic.SparkSession(context, shared, option.empty(), extensions, nothing, nothing)

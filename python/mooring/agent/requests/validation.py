@@ -134,7 +134,7 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
         expected = f"a host that is open, or mooring open-host {where} first"
         return f"host {where} is drained: expected {expected}{_nearest_open(fleet, where)}"
     if destination == LAST_SEEN:
-        return None
+        return refused_restart(fleet)
     copies = copies_by_location(fleet, processor_id)
     if destination == STANDBY:
         if copies.keys() - fleet.overrides.drained or not all(query.is_released for query in fleet.queries.values()):
@@ -147,6 +147,15 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
             f" give --destination-host {STANDBY} to move it to a host with copies"
         )
     return None
+
+
+def refused_restart(fleet: Fleet) -> str | None:
+    """Why no executor can be restarted on its host; None where it can. Without host affinity any host will do."""
+    if fleet.application.restarts_in_place or not fleet.settings.has_host_affinity:
+        return None
+    words = [ANY_HOST, *([STANDBY] if fleet.settings.replication_factor > 1 else []), "another host"]
+    manager = "YARN" if fleet.application.master.startswith("yarn") else "Kubernetes"
+    return f"{manager} starts the successor of an executor on any host: expected {', '.join(words[:-1])} or {words[-1]}"
 
 
 def _unknown_host(fleet: Fleet, host: str) -> str | None:

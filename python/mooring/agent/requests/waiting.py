@@ -7,7 +7,7 @@ from mooring.agent.requests.action import Action
 from mooring.agent.requests.conflicts import Conflicts
 from mooring.agent.requests.phase import Outcome
 from mooring.agent.requests.queue import RequestQueue
-from mooring.agent.requests.validation import refusal
+from mooring.agent.requests.validation import refusal, refused_restart
 from mooring.agent.state.fleet import Fleet
 from mooring.placement.lifecycle import Happening, Phase
 
@@ -54,6 +54,9 @@ def _move_or_restart(queue: RequestQueue, fleet: Fleet, action: Action, conflict
         source = processor.last_executor if ended is None else ended
         if source in fleet.executors and conflicts.is_busy(source):
             return None
+        refused = refused_restart(fleet) if ended is None else None
+        if refused is not None:
+            return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
         return restart.beginning(queue, fleet, processor, source, has_begun=ended is not None)
     executor = processor.executor or ""
     if saved is not None and saved.phase == Phase.SWITCHING.label and executor != saved.source:

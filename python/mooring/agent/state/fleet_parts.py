@@ -43,12 +43,18 @@ class Application:
     """The Spark application.
 
     `attempt` tells drivers of one application apart; it is empty where the cluster manager starts only one. A task
-    waits `locality_wait_ms` for the executor that it prefers.
+    waits `locality_wait_ms` for the executor that it prefers. `master` is Spark's own setting.
     """
 
     id: str = ""
     attempt: str = ""
     locality_wait_ms: int = 3_000
+    master: str = ""
+
+    @property
+    def restarts_in_place(self) -> bool:
+        """Whether the cluster manager starts the successor of an executor on the same host."""
+        return not self.master.startswith(("yarn", "k8s:"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tests.unit.agent.moving import (
     two_on_one_executor,
     where,
 )
-from tests.unit.agent.queues import Queues
+from tests.unit.agent.queues import APP, Queues
 
 
 @pytest.mark.parametrize("destination", [LAST_SEEN, "a"])
@@ -32,6 +32,20 @@ def test_a_restart_ends_the_executor_and_is_done_when_another_has_its_place(queu
     queues.after()
     assert queues.changes(asked) == DONE and "executor 7 at a" in queues.message(asked)
     assert restarts(queues) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("destination", "refused"), [(LAST_SEEN, ["BAD_REQUEST"]), ("a", FAILED)], ids=["word", "host"]
+)
+@pytest.mark.parametrize(("master", "name"), [("yarn", "YARN"), ("k8s://https://10.0.0.1:443", "Kubernetes")])
+def test_no_executor_ends_whose_successor_comes_to_any_host(
+    queues: Queues, destination: str, refused: list[str], master: str, name: str
+) -> None:
+    queues.story.take(events.ApplicationStarted(queues.story.now_ms, APP, "clicks", {}, "", master=master))
+    asked = queues.places("0", destination)
+    queues.is_read()
+    assert restarts(queues) == [] and queues.changes(asked) == refused
+    assert f"{name} starts the successor of an executor on any host: expected ANY_HOST" in queues.message(asked)
 
 
 def forgotten(queues: Queues) -> list[str]:

@@ -96,7 +96,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   def applicationStarted(id: String): Unit = {
     cluster.watchLosses()
     bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
-      "attempt" -> context.applicationAttemptId.getOrElse(""), "started-ms" -> context.startTime,
+      "attempt" -> context.applicationAttemptId.getOrElse(""), "started-ms" -> context.startTime, "master" -> context.master,
       "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
       "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
       "spark" -> context.version, "built-for" -> Build.spark, "java" -> Runtime.version().feature(),
