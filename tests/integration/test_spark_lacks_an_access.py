@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ from tests.integration.support import answers
 from tests.integration.support.restarted_job import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages, said
 from tests.integration.support.short_lived_settings import SHORT_LIVED
 from tests.integration.support.store_with_open_copy import scala_object
-from tests.unit.build.shim import build_jar
 
 pytestmark = pytest.mark.one_jvm
 
 IS_OFF = f" is off, as Spark {pyspark.__version__} has no "
-SOURCES = Path(__file__).parents[2] / "scala-shim/src"
 
 
 def without(*accesses: str) -> dict[str, str]:
@@ -54,13 +51,12 @@ def test_transform_with_state_runs_on_stock_rocksdb_where_spark_lacks_its_member
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("provider", [{}, {PROVIDER_KEY: STOCK_ROCKSDB}], ids=["no provider chosen", "RocksDB"])
-def test_mooring_without_any_member_runs_as_stock_spark(provider: dict[str, str], tmp_path: Path) -> None:
-    line = build_jar.line_of_this_python()
-    folders = [SOURCES / "main", *(folder for folder in SOURCES.glob("spark-*") if line.has(folder.name))]
-    sources = [source.read_text() for folder in folders for source in folder.rglob("shims/*.scala")]
-    names = [name for source in sources for name in re.findall(r'access\("([^"]+)"', source)] + ["RocksDB.db"]
-    capabilities = {name for source in sources for name in re.findall(r'access\(s?"[^"]+", Capability\.(\w+)', source)}
-    assert len(names) > 10 and len(capabilities) > 5
+def test_mooring_without_any_member_runs_as_stock_spark(provider: dict[str, str], jvm: Any, tmp_path: Path) -> None:
+    declared = scala_object(jvm, "org.apache.spark.shims.SparkInternals").accesses()
+    accesses = [declared.apply(number) for number in range(declared.size())]
+    names = [access.name() for access in accesses]
+    capabilities = {access.capability().toString() for access in accesses}
+    assert len(names) > 20 and len(capabilities) > 10
     stages = Stages(tmp_path)
     for part in (0.5, 1.0):
         log = stages.run(part, {**without(*names), **provider, FORMAT_KEY: "2"})

@@ -6,6 +6,7 @@ steps and warm, and place nothing there.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +18,7 @@ from mooring.agent.requests.action import Action
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.state.fleet import Fleet
+from mooring.model import natural_order
 from mooring.placement import HostAction
 from mooring.placement.lifecycle import Happening
 
@@ -33,9 +35,37 @@ def _mark_host(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     before = fleet.overrides.drained
     drained = before | host if action.request.host_action is HostAction.DRAIN else before - host
     if drained != before:
-        overrides = replace(fleet.overrides, drained=drained)
-        fleet = ask_for_regrouping(replace(fleet, overrides=overrides), action.since_ms)
+        fleet = replace(fleet, overrides=replace(fleet.overrides, drained=drained))
+        if drained > before:
+            fleet = _with_replacements(fleet, action.request.destination_host)
+        fleet = ask_for_regrouping(fleet, action.since_ms)
     return Change(fleet, action)
+
+
+def _with_replacements(fleet: Fleet, host: str) -> Fleet:
+    """With one spare processor at work for each processor at the host: from now on it gets tasks as any other.
+
+    Its executor must have no other work, and no request may be about to use or end it. Executors with more copies come
+    first.
+    """
+    moves = fleet.ongoing.moves.values()
+    taken = {
+        *(processor.executor for processor in fleet.processors.values() if not processor.is_spare),
+        *(executor for move in moves for executor in (move.source, move.destination)),
+        *fleet.ongoing.restarts.values(),
+        *fleet.withheld,
+    }
+    copies = Counter(executor for _, _, executor in fleet.copies)
+    free = [
+        (-copies[processor.executor], natural_order(processor.id), processor)
+        for processor in fleet.processors.values()
+        if processor.executor and fleet.is_empty_spare(processor.id)
+        if processor.executor not in taken and processor.location not in fleet.overrides.drained
+    ]
+    leaving = sum(bool(p.executor) and p.location == host and not p.is_spare for p in fleet.processors.values())
+    for _, _, processor in sorted(free, key=lambda found: found[:2])[:leaving]:
+        fleet = fleet.with_processor(replace(processor, is_spare=False))
+    return fleet
 
 
 def _opened(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +18,6 @@ from mooring.agent.state.fleet_parts import (
 from mooring.agent.state.loans import Lending
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.events import StoreOpened
-from mooring.model.names import natural_order
 from mooring.model.orders import Rows
 
 
@@ -198,31 +196,14 @@ class Fleet:
     def open_locations(self) -> dict[str, str]:
         """Processor id to location, for the processors that tasks may go to.
 
-        These are the processors at hosts that are not drained, without spare processors that have no active task. A
-        spare processor replaces a processor at a drained host, if its executor has no other work. Where none of these
-        has an executor, spare processors are included, then processors at drained hosts, then all.
+        These are the processors at hosts that are not drained, without spare processors that have no active task. Where
+        none of these has an executor, spare processors are included, then processors at drained hosts, then all.
         """
         locations, bound = self.undrained_locations, self.executor_of
-        replacing = self._spares_for_drained_hosts()
-        no_spares = {id: at for id, at in locations.items() if id in replacing or not self.is_empty_spare(id)}
+        no_spares = {id: location for id, location in locations.items() if not self.is_empty_spare(id)}
         at_drained = {id: location for id, location in self.locations.items() if not self.is_empty_spare(id)}
         found = next((open for open in (no_spares, locations, at_drained) if open.keys() & bound.keys()), None)
         return found or (self.locations if bound else no_spares or self.locations)
-
-    def _spares_for_drained_hosts(self) -> frozenset[str]:
-        """One empty spare processor for each processor that drained hosts have, those with the most copies first."""
-        drained, working = self.overrides.drained, [p for p in self.processors.values() if not p.is_spare]
-        leaving = sum(p.executor is not None and p.location in drained for p in working)
-        in_use = sum(p.is_spare and not self.is_empty_spare(p.id) for p in self.processors.values())
-        busy = {p.executor for p in working}
-        copies = Counter(executor for _, _, executor in self.copies)
-        free = [
-            p.id
-            for p in self.processors.values()
-            if self.is_empty_spare(p.id) and p.location not in drained and p.executor not in busy | {None}
-        ]
-        free.sort(key=lambda id: (-copies[self.processors[id].executor or ""], natural_order(id)))
-        return frozenset(free[: max(0, leaving - in_use)])
 
     @property
     def undrained_locations(self) -> dict[str, str]:

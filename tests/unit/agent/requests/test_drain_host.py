@@ -233,6 +233,48 @@ def test_an_executor_that_a_move_vacated_takes_the_place_of_one_at_a_drained_hos
     assert "3" in queues.story.first_choice("q").values()
 
 
+def test_while_a_host_stays_drained_a_later_move_is_not_undone() -> None:
+    queues = Queues(running(partitions=4, executors=("1@a", "2@b", "3@c")))
+    asks(queues, HostAction.DRAIN, "c")
+    goes_on(queues)
+    queues.places("0", "b", at_ms=2)
+    queues.is_read()
+    goes_on(queues)
+    assert hosts_at_work(queues) == {"b"}
+    queues.story.plans("another", 4)
+    goes_on(queues)
+    assert hosts_at_work(queues) == {"b"} and set(queues.story.first_choice("another").values()) == {"2"}
+
+
+@pytest.mark.parametrize("is_remembered", [False, True])
+def test_a_replacement_works_on_when_the_drained_host_loses_its_executor_and_its_query_ends(
+    is_remembered: bool,
+) -> None:
+    queues = has_moved(("1@a", "2@b", "3@c"))
+    asks(queues, HostAction.DRAIN, "c")
+    goes_on(queues)
+    queues.story.dies("3")
+    goes_on(queues)
+    queues = a_new_agent(queues.story) if is_remembered else queues
+    queues.story.ends("q")
+    queues.after(TIMING.debounce_ms)
+    queues.story.plans("q", 4)
+    queues.after(TIMING.rebind_timeout_ms)
+    goes_on(queues)
+    assert hosts_at_work(queues) == {"a", "b"}
+
+
+def test_an_executor_that_a_move_is_to_use_is_no_replacement() -> None:
+    queues = has_moved(FOUR)
+    queues.places("2", "a", at_ms=2)
+    queues.is_read()
+    asks(queues, HostAction.DRAIN, "d")
+    on_first = [p for p in queues.story.state.fleet.processors.values() if p.executor == "1"]
+    assert [p.is_spare for p in on_first] == [True]
+    goes_on(queues)
+    assert "c" not in hosts_at_work(queues) and "a" in hosts_at_work(queues)
+
+
 def test_tasks_run_at_a_drained_host_when_no_other_lives_and_leave_when_one_comes() -> None:
     queues = at_work(executors=("1@a", "2@b"))
     asks(queues, HostAction.DRAIN, "b")

@@ -8,8 +8,11 @@ import scala.collection.mutable.ListBuffer
 private[shims] abstract class PrivateMembers {
   private val declared = ListBuffer.empty[Access[_]]
 
+  /** All accesses, in the order in which they are declared. */
+  private[shims] def accesses: Seq[Access[_]] = declared.toSeq
+
   /** The accesses that this Spark lacks, in the order in which they are declared. */
-  private[shims] lazy val missing: Seq[Access[_]] = declared.toSeq.filter(_.isMissing)
+  private[shims] lazy val missing: Seq[Access[_]] = accesses.filter(_.isMissing)
 
   /** For tests: names of accesses, with commas between them, that this JVM is to take for missing. */
   private val Hidden = "mooring.test.hidden-internals"
