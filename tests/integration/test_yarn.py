@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mooring.errors import ClusterError
+from mooring.testing.probes import wait_until
 from mooring.testing.yarn import YarnCluster
 from tests.integration.support.job_runs import JOB_CONF, JOBS, SCALA_JOB, compile_scala
 from tests.integration.support.job_to_drain import DrainableJob
@@ -39,3 +41,19 @@ def test_a_scala_job_in_cluster_mode_needs_no_package_of_python(tmp_path: Path, 
         job.submission.finish(120)
         assert "no agent could be started" not in job.submission.log
     job.assert_drained()
+
+
+def test_hosts_come_and_go(tmp_path: Path) -> None:
+    first, second = "127.0.0.2", "127.0.0.3"
+    with YarnCluster(2, work_dir=tmp_path / "cluster") as cluster:
+        assert cluster.nodes() == {first: "RUNNING", second: "RUNNING"}
+        cluster.kill_host(first)
+        cluster.revive_host(first)  # before YARN counts the host as lost
+        assert cluster.host(first).node_manager.is_running
+        cluster.decommission(second)
+        wait_until(lambda: cluster.nodes()[second] == "DECOMMISSIONED", "the host to leave", 60)
+        cluster.host(second).node_manager.wait(60)
+        cluster.revive_host(second)
+        assert cluster.nodes() == {first: "RUNNING", second: "RUNNING"}
+        with pytest.raises(ClusterError, match=r"no host '127.0.0.9'; there are 127.0.0.2, 127.0.0.3"):
+            cluster.kill_host("127.0.0.9")

@@ -25,6 +25,7 @@ def test_a_job_goes_on_at_its_copies_and_is_restarted_on_its_hosts(tmp_path: Pat
         cluster.kill_executor(HOSTS[0], job.submission.application)
         job.events.offer(1)
         here.wait_for_failovers(lost)
+        assert len(cluster.grants(job.submission.application)) >= 1 + len(HOSTS), "the master and the executors"
         job.submission.terminate()
 
         openings = len(here.openings())

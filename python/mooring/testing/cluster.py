@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from mooring.errors import ClusterError
-from mooring.testing.hosts import ExecutorProcess, SparkHost
+from mooring.testing.hosts import ClusterOfHosts, SparkHost
 from mooring.testing.network import HostNetwork
 from mooring.testing.probes import free_port, get_json, wait_until
-from mooring.testing.servers import ChildProcess, StartedInWith
+from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment, spark_home
 from mooring.testing.submission import Submission, submit_command
 
 
-class SparkCluster(StartedInWith):
+class SparkCluster(ClusterOfHosts[SparkHost]):
     """One master, a Worker for each host, and the submitted applications; a context manager."""
 
     def __init__(
@@ -109,44 +109,24 @@ class SparkCluster(StartedInWith):
         """The Workers that the master counts as alive: id to host. A host that comes back has a Worker of a new id."""
         return {worker["id"]: worker["host"] for worker in self.status()["workers"] if worker["state"] == "ALIVE"}
 
-    def executors(self, application: str | None = None) -> list[ExecutorProcess]:
-        """The executor JVMs that are alive, also those that have not registered with their driver yet.
-
-        With `application`, only those of this application.
-        """
-        everywhere = [executor for host in self.hosts.values() for executor in host.executors()]
-        return [executor for executor in everywhere if application in (None, executor.application)]
-
-    def kill_executor(self, host_or_id: str, application: str | None = None) -> ExecutorProcess:
-        """Kill -9 of one executor, named by its host or its id. The Worker starts another one in its place.
-
-        `ClusterError` when there is none, or when several match: on one host, or of several applications.
-        """
-        found = [executor for executor in self.executors(application) if host_or_id in (executor.host, executor.id)]
-        if len(found) != 1:
-            raise ClusterError(f"{len(found)} executors match {host_or_id!r}; alive: {self.executors(application)}")
-        found[0].kill()
-        wait_until(lambda: not found[0].is_alive, f"executor {found[0].id} to be gone", timeout=10)
-        return found[0]
-
     def stop_worker(self, host: str) -> None:
         """SIGTERM to the Worker, which ends its executors first, as when a host is taken out of service."""
-        self._host(host).worker.stop()
+        self.host(host).worker.stop()
 
     def kill_worker(self, host: str) -> None:
         """Kill -9 of the Worker alone. Its executors lose the connection and then end by themselves."""
-        self._host(host).worker.kill_leader()
+        self.host(host).worker.kill_leader()
 
     def start_worker(self, host: str, timeout: float = 60.0) -> None:
         """Start the Worker again on the same disk, and wait until the master has it. The Worker must not run."""
-        returning = self._host(host)
+        returning = self.host(host)
         known = set(self.living_workers())
         returning.start()
         self._wait_for_workers({host}, known, timeout)
 
     def kill_host(self, host: str) -> None:
         """Kill -9 of the Worker and of all its executors at once, as when the host loses power. Its disk stays."""
-        self._host(host).worker.kill()
+        self.host(host).worker.kill()
 
     def revive_host(self, host: str, timeout: float = 60.0) -> None:
         """Start a new Worker on the same disk, as when the host has power again. Applications get executors there."""
@@ -154,11 +134,11 @@ class SparkCluster(StartedInWith):
 
     def pause_host(self, host: str) -> None:
         """SIGSTOP to the Worker and its executors: they do nothing, and no connection is closed."""
-        self._host(host).worker.pause()
+        self.host(host).worker.pause()
 
     def resume_host(self, host: str) -> None:
         """SIGCONT to the Worker and its executors."""
-        self._host(host).worker.resume()
+        self.host(host).worker.resume()
 
     def submit(
         self,
@@ -203,11 +183,6 @@ class SparkCluster(StartedInWith):
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.warehouse.dir": str(directory / "warehouse"),
         }
-
-    def _host(self, address: str) -> SparkHost:
-        if address not in self.hosts:
-            raise ClusterError(f"no host {address!r}; there are {', '.join(self.hosts)}")
-        return self.hosts[address]
 
     def _wait_for_workers(self, hosts: set[str], known: set[str], timeout: float) -> None:
         def have_come() -> bool:

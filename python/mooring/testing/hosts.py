@@ -8,10 +8,12 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
-from mooring.testing.probes import free_port
+from mooring.errors import ClusterError
+from mooring.testing.probes import free_port, wait_until
 from mooring.testing.processes import RunningProcess, is_alive, running_processes
-from mooring.testing.servers import ChildProcess
+from mooring.testing.servers import ChildProcess, StartedInWith
 from mooring.testing.spark_home import spark_environment, spark_home
 
 _EXECUTOR_CLASSES = {
@@ -48,6 +50,17 @@ class ExecutorProcess:
     def is_alive(self) -> bool:
         """Whether the JVM runs."""
         return is_alive(self.pid)
+
+
+class HasExecutors(Protocol):
+    """A host of a cluster."""
+
+    def executors(self) -> list[ExecutorProcess]:
+        """The executors alive on this host."""
+        ...
+
+
+Host = TypeVar("Host", bound=HasExecutors)
 
 
 class SparkHost:
@@ -106,3 +119,36 @@ def _as_executor(process: RunningProcess) -> ExecutorProcess | None:
     return ExecutorProcess(
         process.option("--executor-id"), process.option("--hostname"), process.option("--app-id"), process.pid
     )
+
+
+class ClusterOfHosts(StartedInWith, Generic[Host]):
+    """A cluster whose hosts are processes of this machine."""
+
+    hosts: dict[str, Host]
+    """By address."""
+
+    def executors(self, application: str | None = None) -> list[ExecutorProcess]:
+        """The executor JVMs that are alive, also those that have not registered with their driver yet.
+
+        With `application`, only those of this application.
+        """
+        everywhere = [executor for host in self.hosts.values() for executor in host.executors()]
+        return [executor for executor in everywhere if application in (None, executor.application)]
+
+    def kill_executor(self, host_or_id: str, application: str | None = None) -> ExecutorProcess:
+        """Kill -9 of one executor, named by its host or its id. The cluster starts another one.
+
+        `ClusterError` when there is none, or when several match: on one host, or of several applications.
+        """
+        found = [executor for executor in self.executors(application) if host_or_id in (executor.host, executor.id)]
+        if len(found) != 1:
+            raise ClusterError(f"{len(found)} executors match {host_or_id!r}; alive: {self.executors(application)}")
+        found[0].kill()
+        wait_until(lambda: not found[0].is_alive, f"executor {found[0].id} to be gone", timeout=10)
+        return found[0]
+
+    def host(self, address: str) -> Host:
+        """The host at this address. `ClusterError` with the addresses that there are when there is none."""
+        if address not in self.hosts:
+            raise ClusterError(f"no host {address!r}; there are {', '.join(self.hosts)}")
+        return self.hosts[address]

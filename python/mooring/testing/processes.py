@@ -67,6 +67,11 @@ def descendants(pid: int) -> list[RunningProcess]:
     return found
 
 
+def first_below(pid: int, word: str) -> RunningProcess | None:
+    """The first descendant of a process with this word in its command line; None when there is none."""
+    return next((found for found in descendants(pid) if any(word in part for part in found.command)), None)
+
+
 def _is_fork_of_jvm(process: RunningProcess, parent: RunningProcess | None) -> bool:
     return parent is not None and process.command == parent.command and process.command[0].endswith("java")
 

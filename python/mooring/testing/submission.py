@@ -9,7 +9,7 @@ from typing import Any
 
 from mooring.errors import ClusterError
 from mooring.testing.probes import get_json, wait_until
-from mooring.testing.processes import RunningProcess, descendants
+from mooring.testing.processes import RunningProcess, first_below
 from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_home
 
@@ -119,8 +119,7 @@ class Submission:
 
     def helper(self, word: str) -> RunningProcess | None:
         """The first process below the driver with this word in its command line, such as `mooring.agent`; else None."""
-        found = (process for process in descendants(self.process.pid) if any(word in part for part in process.command))
-        return next(found, None)
+        return first_below(self.process.pid, word)
 
     def terminate(self, timeout: float = 30.0) -> None:
         """Send SIGTERM to the driver and wait for its end; after `timeout` seconds it is killed."""

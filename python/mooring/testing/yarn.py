@@ -19,49 +19,32 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 from mooring.errors import ClusterError
 from mooring.testing.hadoop_jars import hadoop_classpath
-from mooring.testing.hosts import LOCAL_STORE_VARIABLE, ExecutorProcess, executors_in_group
+from mooring.testing.hosts import ClusterOfHosts
 from mooring.testing.maven_jars import java
 from mooring.testing.probes import free_port, get_json, wait_until
-from mooring.testing.processes import RunningProcess, environment, running_processes
-from mooring.testing.servers import ChildProcess, StartedInWith
-from mooring.testing.spark_home import SHORT_LIVED_JVM, spark_environment, spark_home
+from mooring.testing.processes import RunningProcess, environment, first_below, running_processes
+from mooring.testing.servers import ChildProcess
+from mooring.testing.spark_home import spark_environment, spark_home
 from mooring.testing.submission import Submission, submit_command
+from mooring.testing.yarn_host import HADOOP_JVM, YarnHost, site_of_cluster, write_conf
 
 _ADDRESS = "127.0.0.1"
 _RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
-_NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
 _ADMIN = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
 _APPLICATIONS = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 _MASTERS = {f"org.apache.spark.deploy.yarn.{name}" for name in ("ApplicationMaster", "ExecutorLauncher")}
-_JVM = ("-Xmx256m", *SHORT_LIVED_JVM.split(), "--add-opens", "java.base/java.lang=ALL-UNNAMED")
-_LOGGING = """\
-log4j.rootLogger=INFO, console
-log4j.appender.console=org.apache.log4j.ConsoleAppender
-log4j.appender.console.target=System.err
-log4j.appender.console.layout=org.apache.log4j.PatternLayout
-log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{1}: %m%n
-"""
-# Containers inherit these from their NodeManager.
-_INHERITED = ("JAVA_HOME", "PATH", "HADOOP_CONF_DIR", "SPARK_LOCAL_IP", LOCAL_STORE_VARIABLE)
-
 _GRANT = re.compile(
     r"assignedContainer .*?application attempt=appattempt_(?P<application>\d+_\d+)_\d+ container=(?P<container>\S+)"
     r".*? type=(?P<locality>\w+)"
 )
-
-KEEPS_LOCALITY: Mapping[str, str] = {
-    "yarn.scheduler.capacity.node-locality-delay": "40",
-    "yarn.scheduler.capacity.rack-locality-additional-delay": "40",
-}
-"""Settings of the scheduler with which a request for a host waits for that host, if it has room."""
 
 
 @dataclass(frozen=True)
@@ -70,53 +53,6 @@ class Grant:
 
     container: str
     locality: str
-
-
-class YarnHost:
-    """A NodeManager with its containers. They are one process group, so the host can lose power as a whole."""
-
-    def __init__(self, address: str, directory: Path, site: Mapping[str, str], classpath: str) -> None:
-        """Nothing is started. `directory` is the host's disk, which stays when the host is killed and started again."""
-        self.address = address
-        self.directory = directory
-        self.local_store = directory / "mooring"
-        self._own = {
-            "yarn.nodemanager.hostname": address,
-            "yarn.nodemanager.bind-host": address,
-            **{
-                f"yarn.nodemanager.{name}address": f"{address}:{free_port(address)}"
-                for name in ("", "localizer.", "webapp.")
-            },
-            "yarn.nodemanager.local-dirs": str(directory / "local"),
-            "yarn.nodemanager.log-dirs": str(directory / "logs"),
-        }
-        self._site = site
-        self.node_manager = ChildProcess(
-            f"NodeManager {address}",
-            [java(), *_JVM, "-cp", f"{directory / 'conf'}:{classpath}", _NODE_MANAGER],
-            directory / "node-manager.log",
-            self._environment(),
-            cwd=directory,
-        )
-
-    def _environment(self) -> dict[str, str]:
-        inherited = spark_environment({"SPARK_LOCAL_IP": self.address, LOCAL_STORE_VARIABLE: str(self.local_store)})
-        # A NodeManager that finds no `setsid` keeps its containers in its own process group.
-        return {**inherited, "PATH": f"{self.directory / 'bin'}:{inherited.get('PATH', '')}"}
-
-    def start(self) -> None:
-        """Start the NodeManager, which registers some seconds later. Missing directories are made."""
-        for name in ("local", "logs", "mooring", "bin"):
-            (self.directory / name).mkdir(parents=True, exist_ok=True)
-        setsid = self.directory / "bin" / "setsid"
-        setsid.write_text("#!/bin/sh\nexit 1\n")
-        setsid.chmod(0o755)
-        _write_conf(self.directory / "conf", {**self._site, **self._own})
-        self.node_manager.start()
-
-    def executors(self) -> list[ExecutorProcess]:
-        """The executors alive on this host, in order of their ids."""
-        return executors_in_group(self.node_manager.pid) if self.node_manager.was_started else []
 
 
 class DriverOnYarn(Submission):
@@ -143,13 +79,19 @@ class DriverOnYarn(Submission):
 
     def _has_been_accepted(self) -> bool:
         found = re.search(r"Submitted application (application_\d+_\d+)", self.process.log.read_text(errors="replace"))
-        self._application = found[1] if found else ""
+        if found:
+            self._application, self.ui_url = found[1], self._cluster.proxy_url(found[1])
         return bool(found)
 
     def rest(self, path: str) -> Any:
         """The JSON of Spark's REST interface, through YARN's proxy."""
-        self.ui_url = self._cluster.proxy_url(self.application)
+        assert self.application  # with it comes the address
         return super().rest(path)
+
+    def helper(self, word: str) -> RunningProcess | None:
+        """The first process below the driver with this word in its command line; None while there is none."""
+        driver = self.driver()
+        return first_below(driver.pid, word) if driver else None
 
     def driver(self) -> RunningProcess | None:
         """The process of the application master; None while there is none."""
@@ -174,7 +116,7 @@ class DriverOnYarn(Submission):
         super().kill()
 
 
-class YarnCluster(StartedInWith):
+class YarnCluster(ClusterOfHosts[YarnHost]):
     """A ResourceManager, its NodeManagers, and the submitted applications; a context manager."""
 
     def __init__(
@@ -197,20 +139,23 @@ class YarnCluster(StartedInWith):
         """
         if not 1 <= hosts <= 250:
             raise ClusterError(f"hosts={hosts}: from 1 to 250")
+        self._classpath = hadoop_classpath()
         self._temporary = work_dir is None
         self.work_dir = Path(work_dir or tempfile.mkdtemp(prefix="mooring-yarn-")).resolve()
         self.conf = dict(conf or {})
         self.executor_memory = executor_memory
         self._scheduler = dict(scheduler or {})
         self._excluded = self.work_dir / "excluded-hosts"
-        self._site = {**self._common_site(host_memory_mb, host_cores), **(site or {})}
+        self._site = {
+            **site_of_cluster(_ADDRESS, self.work_dir / "tmp", self._excluded, host_memory_mb, host_cores),
+            **(site or {}),
+        }
         self._web = self._site["yarn.resourcemanager.webapp.address"]
-        self._classpath = hadoop_classpath()
         self._client_conf = self.work_dir / "client-conf"
         directory = self.work_dir / "resource-manager"
         self.resource_manager = ChildProcess(
             "ResourceManager",
-            [java(), *_JVM, "-cp", f"{directory / 'conf'}:{self._classpath}", _RESOURCE_MANAGER],
+            [java(), *HADOOP_JVM, "-cp", f"{directory / 'conf'}:{self._classpath}", _RESOURCE_MANAGER],
             directory / "resource-manager.log",
             spark_environment({}),
             cwd=directory,
@@ -221,49 +166,23 @@ class YarnCluster(StartedInWith):
         }
         self._submissions: list[Submission] = []
 
-    def _common_site(self, memory_mb: int, cores: int) -> dict[str, str]:
-        ports = {
-            f"yarn.resourcemanager.{name}address": f"{_ADDRESS}:{free_port(_ADDRESS)}"
-            for name in ("", "scheduler.", "resource-tracker.", "admin.", "webapp.")
-        }
-        return {
-            **ports,
-            "fs.defaultFS": "file:///",
-            "hadoop.tmp.dir": str(self.work_dir / "tmp"),
-            "hadoop.http.authentication.simple.anonymous.allowed": "true",
-            "yarn.resourcemanager.hostname": _ADDRESS,
-            "yarn.resourcemanager.bind-host": _ADDRESS,
-            "yarn.resourcemanager.nodes.exclude-path": str(self._excluded),
-            "yarn.resourcemanager.am.max-attempts": "4",
-            "yarn.nm.liveness-monitor.expiry-interval-ms": "20000",
-            "yarn.am.liveness-monitor.expiry-interval-ms": "60000",
-            "yarn.scheduler.minimum-allocation-mb": "128",
-            "yarn.scheduler.maximum-allocation-mb": str(memory_mb),
-            "yarn.nodemanager.resource.memory-mb": str(memory_mb),
-            "yarn.nodemanager.resource.cpu-vcores": str(cores),
-            "yarn.nodemanager.vmem-check-enabled": "false",
-            "yarn.nodemanager.pmem-check-enabled": "false",
-            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.9",
-            "yarn.nodemanager.env-whitelist": ",".join(_INHERITED),
-            "yarn.application.classpath": "/no/classes",
-        }
-
     def start(self, timeout: float = 120.0) -> None:
         """Start the ResourceManager and all hosts; return when all hosts are RUNNING."""
         conf = self.work_dir / "resource-manager" / "conf"
         for directory in (conf, self._client_conf):
-            _write_conf(directory, self._site, {**_SCHEDULER, **self._scheduler})
+            write_conf(directory, self._site, self._scheduler)
         self._excluded.write_text("")
         self.resource_manager.start(ready=lambda: bool(self._rest("info")), timeout=timeout)
+        started_ms = time.time() * 1000
         for host in self.hosts.values():
             host.start()
-        self._wait_for_hosts(self.hosts, timeout)
+        self._wait_for_hosts(self.hosts, started_ms, timeout)
 
     def stop(self) -> None:
         """End all applications, hosts and the ResourceManager; remove the directory if it was a temporary one."""
         for submission in self._submissions:
-            submission.kill()
-        for host in self.hosts.values():
+            submission.process.kill()
+        for host in self.hosts.values():  # with the drivers that run in containers
             host.node_manager.kill()
         self.resource_manager.kill()
         if self._temporary:
@@ -271,36 +190,35 @@ class YarnCluster(StartedInWith):
 
     def nodes(self) -> dict[str, str]:
         """Host to state: RUNNING, LOST, DECOMMISSIONED … `OSError` while the ResourceManager does not answer."""
-        listed = (self._rest("nodes")["nodes"] or {}).get("node", [])
-        return {node["nodeHostName"]: node["state"] for node in listed}
+        return {node["nodeHostName"]: node["state"] for node in self._nodes()}
 
-    def executors(self, application: str | None = None) -> list[ExecutorProcess]:
-        """The executor JVMs that are alive; with `application`, only those of this application."""
-        everywhere = [executor for host in self.hosts.values() for executor in host.executors()]
-        return [executor for executor in everywhere if application in (None, executor.application)]
-
-    def kill_executor(self, host: str, application: str | None = None) -> ExecutorProcess:
-        """Kill -9 of the one executor on a host. `ClusterError` when there is none, or when there are several."""
-        found = [executor for executor in self.executors(application) if executor.host == host]
-        if len(found) != 1:
-            raise ClusterError(f"{len(found)} executors on {host!r}; alive: {self.executors(application)}")
-        found[0].kill()
-        wait_until(lambda: not found[0].is_alive, f"executor {found[0].id} to be gone", timeout=10)
-        return found[0]
+    def _nodes(self) -> list[dict[str, Any]]:
+        states = ",".join(("NEW", "RUNNING", "UNHEALTHY", "DECOMMISSIONING", "DECOMMISSIONED", "LOST", "SHUTDOWN"))
+        return list((self._rest(f"nodes?states={states}")["nodes"] or {}).get("node", []))
 
     def kill_host(self, host: str) -> None:
         """Kill -9 of the NodeManager and of its containers at once, as when the host loses power. Its disk stays."""
-        self._host(host).node_manager.kill()
+        self.host(host).node_manager.kill()
 
     def revive_host(self, host: str, timeout: float = 90.0) -> None:
-        """Start the NodeManager again on the same disk, and wait until YARN has it."""
-        self._host(host).start()
-        self._wait_for_hosts([host], timeout)
+        """Start the NodeManager again on the same disk, and wait until YARN has it. It is not excluded any more."""
+        excluded = self._excluded.read_text().split()
+        if self.host(host).address in excluded:
+            self._exclude([other for other in excluded if other != host], timeout)
+        started_ms = time.time() * 1000
+        self.host(host).start()
+        self._wait_for_hosts([host], started_ms, timeout)
 
     def decommission(self, host: str, graceful_s: int | None = None, timeout: float = 60.0) -> None:
-        """Exclude a host from YARN. With `graceful_s`, its containers may go on for so long."""
-        self._excluded.write_text(f"{self._excluded.read_text()}{self._host(host).address}\n")
+        """Exclude a host from YARN. With `graceful_s`, its containers may go on for so long.
+
+        The NodeManager ends, and the host can come back by `revive_host`.
+        """
         graceful = [] if graceful_s is None else ["-g", str(graceful_s), "-server"]
+        self._exclude([*self._excluded.read_text().split(), self.host(host).address], timeout, *graceful)
+
+    def _exclude(self, hosts: Sequence[str], timeout: float, *graceful: str) -> None:
+        self._excluded.write_text("".join(f"{host}\n" for host in hosts))
         self._run(_ADMIN, "-refreshNodes", *graceful, timeout=timeout)
 
     def grants(self, application: str) -> list[Grant]:
@@ -379,23 +297,24 @@ class YarnCluster(StartedInWith):
         ]
 
     def _run(self, tool: str, *words: str, timeout: float) -> None:
-        command = [java(), *_JVM, "-cp", f"{self._client_conf}:{self._classpath}", tool, *words]
+        command = [java(), *HADOOP_JVM, "-cp", f"{self._client_conf}:{self._classpath}", tool, *words]
         process = ChildProcess(tool.rpartition(".")[2], command, self.work_dir / "commands.log", spark_environment({}))
         process.start()
-        process.finish(timeout)
+        try:
+            process.finish(timeout)
+        finally:
+            process.kill()
 
     def _rest(self, path: str) -> Any:
         return get_json(f"http://{self._web}/ws/v1/cluster/{path}")
 
-    def _host(self, address: str) -> YarnHost:
-        if address not in self.hosts:
-            raise ClusterError(f"no host {address!r}; there are {', '.join(self.hosts)}")
-        return self.hosts[address]
+    def _wait_for_hosts(self, hosts: Collection[str], started_ms: float, timeout: float) -> None:
+        """Wait until hosts that were started at this time are RUNNING. A host that was killed is so for a while too."""
 
-    def _wait_for_hosts(self, hosts: Mapping[str, Any] | Sequence[str], timeout: float) -> None:
         def are_running() -> bool:
-            states = self.nodes()
-            return all(states.get(host) == "RUNNING" for host in hosts)
+            listed = {node["nodeHostName"]: node for node in self._nodes()}
+            found = [listed.get(host, {}) for host in hosts]
+            return all(n.get("state") == "RUNNING" and n["lastHealthUpdate"] >= started_ms for n in found)
 
         def story() -> str:
             return "\n\n".join(self.hosts[host].node_manager.story() for host in hosts)
@@ -411,24 +330,3 @@ def _application_of(pid: int) -> str:
         return ""
     found = re.match(r"container_(?:e\d+_)?(\d+_\d+)_", container)
     return f"application_{found[1]}" if found else ""
-
-
-_SCHEDULER = {
-    "yarn.scheduler.capacity.root.queues": "default",
-    "yarn.scheduler.capacity.root.default.capacity": "100",
-    "yarn.scheduler.capacity.maximum-am-resource-percent": "0.9",
-}
-
-
-def _write_conf(directory: Path, site: Mapping[str, str], scheduler: Mapping[str, str] | None = None) -> None:
-    """Write Hadoop's files. Each daemon reads its settings from them: Hadoop's XML knows no environment."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "log4j.properties").write_text(_LOGGING)
-    core = {key: value for key, value in site.items() if not key.startswith("yarn.")}
-    yarn = {key: value for key, value in site.items() if key.startswith("yarn.")}
-    for name, settings in (("core-site", core), ("yarn-site", yarn), ("capacity-scheduler", scheduler or {})):
-        properties = "".join(
-            f"<property><name>{escape(key)}</name><value>{escape(value)}</value></property>\n"
-            for key, value in settings.items()
-        )
-        (directory / f"{name}.xml").write_text(f"<configuration>\n{properties}</configuration>\n")
