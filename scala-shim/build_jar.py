@@ -11,7 +11,7 @@ jars of that Spark, so this needs a JDK, and no network where PySpark of the lin
     *.class             scala-shim/src/main/scala, and the folders scala-shim/src/spark-… that are for the line
     META-INF/services…  scala-shim/src/main/resources, as they are
     settings.json       the table of settings, from `python -m mooring.settings --json`
-    mooring-agent.zip   python/mooring, for the agent's PYTHONPATH
+    mooring-agent.zip   python/mooring and the py4j of this Spark, for the agent's PYTHONPATH
 
 A jar that was built from the same inputs is left alone: its manifest carries a digest of them. Exit 0 done, 1 something
 is missing or does not compile.

@@ -12,7 +12,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from tests.integration.support.host_store import SharedHostStore
-from tests.integration.support.store_with_open_copy import STATE_SHIMS, Store, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import STATE_SHIMS, Store, scala_object, session_with_undo
 
 pytestmark = pytest.mark.one_jvm
 
@@ -27,11 +27,8 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (1, 2))]
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
-    undo = scala_object(jvm, f"{STATE_SHIMS}.Undo")
-    with scala_session(jvm, "copies", CONF) as session:
-        getattr(undo, "isWanted_$eq")(True)
+    with session_with_undo(jvm, "copies", CONF) as session:
         yield session
-        getattr(undo, "isWanted_$eq")(False)
 
 
 @pytest.fixture

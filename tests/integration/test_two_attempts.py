@@ -17,7 +17,7 @@ import pytest
 
 from mooring.testing.probes import wait_until
 from tests.integration.support import rocksdb_of_line as rocksdb
-from tests.integration.support.store_with_open_copy import STATE, STATE_SHIMS, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import STATE, STATE_SHIMS, scala_object, session_with_undo
 
 pytestmark = [
     pytest.mark.one_jvm,
@@ -34,11 +34,8 @@ CONF = {
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
-    undo = scala_object(jvm, f"{STATE_SHIMS}.Undo")
-    with scala_session(jvm, "attempts", CONF) as session:
-        getattr(undo, "isWanted_$eq")(True)
+    with session_with_undo(jvm, "attempts", CONF) as session:
         yield session
-        getattr(undo, "isWanted_$eq")(False)
 
 
 @pytest.fixture

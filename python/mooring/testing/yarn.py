@@ -8,8 +8,8 @@
         job.finish()
 
 One ResourceManager on 127.0.0.1, and a NodeManager on each of 127.0.0.2, 127.0.0.3 and so on: Hadoop's own processes,
-whose jars are fetched once (see `hadoop_jars`). A NodeManager needs 250 MB and is up after some 20 seconds. There is no
-HDFS: the file system is that of the machine. Linux only.
+whose jars are fetched once (see `hadoop_jars`). A NodeManager needs 250 MB and is up after 10 to 20 seconds. There is
+no HDFS: the file system is that of the machine. Linux only.
 """
 
 from __future__ import annotations

@@ -32,6 +32,18 @@ def scala_session(jvm: Any, name: str, conf: Mapping[str, str]) -> Iterator[Any]
         context.stop()
 
 
+@contextmanager
+def session_with_undo(jvm: Any, name: str, conf: Mapping[str, str]) -> Iterator[Any]:
+    """The same, in which the writes of a killed task are taken back, as on an executor with standbys."""
+    undo = scala_object(jvm, f"{STATE_SHIMS}.Undo")
+    with scala_session(jvm, name, conf) as session:
+        getattr(undo, "isWanted_$eq")(True)
+        try:
+            yield session
+        finally:
+            getattr(undo, "isWanted_$eq")(False)
+
+
 class Store:
     """A state store with one key, whose value each commit changes, and an open copy of the store."""
 

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST",
         required=True,
         help="a location as mooring status shows it, ANY_HOST, STANDBY (a host with copies of its tasks) or LAST_SEEN"
-        " (the host where it is: its executor is replaced). The location where it is means LAST_SEEN, unless the"
-        " processor comes there after the request was made",
+        " (the host where it is: its executor is replaced; not on YARN and Kubernetes). The location where it is means"
+        " LAST_SEEN, unless the processor comes there after the request was made",
     )
     parser.add_argument(
         "--request-expiry",

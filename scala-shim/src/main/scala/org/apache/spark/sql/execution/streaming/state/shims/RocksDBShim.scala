@@ -243,7 +243,10 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
     finally lock.unlock()
   }
 
-  /** Closes the instance, unless another thread is using it. */
+  /**
+   * Closes the instance, unless another thread is using it. Here the lock comes before the owner: only for a copy that no provider
+   * has taken over, which has no owner.
+   */
   def closeIfFree(): Unit = if (lock.tryLock()) {
     try close()
     finally lock.unlock()
@@ -301,7 +304,7 @@ private class RocksDBShim(observer: StoreObserver, arguments: RocksDBArguments)
     val wasKilledOrFetchFailed = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
     // Otherwise a damaged local file may be the reason, and would fail the retry too.
     if (!wasKilledOrFetchFailed && task.exists(_.isFailed())) doubts.taskFailed()
-    // Another thread may hold the lock while it waits for this task's hold on the store to end: this thread must not wait for it.
+    // Another thread may hold the lock for long, while it advances or closes the instance: a killed task does not wait for that.
     val isMine = wasKilledOrFetchFailed && lock.tryLock()
     try {
       val lineage = lineageManager.getLineageForCurrVersion()
