@@ -58,7 +58,8 @@ def _fleet_after(fleet: Fleet, event: events.Event, rows_in_jvm: Rows) -> Fleet:
     match event:
         case events.ApplicationStarted():
             application = Application(event.application, event.attempt, event.locality_wait_ms, event.master)
-            return replace(fleet, application=application)
+            allocation = replace(fleet.allocation, executors=event.executors, hosts_asked=event.hosts_asked)
+            return replace(fleet, application=application, allocation=allocation)
         case events.PlanInForce():
             version = max(fleet.model.version, event.version, event.announced)
             return replace(fleet, rows_at_start=event.rows, model=replace(fleet.model, version=version))
@@ -91,7 +92,7 @@ def _fleet_after(fleet: Fleet, event: events.Event, rows_in_jvm: Rows) -> Fleet:
 
 
 def _with_registered(fleet: Fleet, event: events.ExecutorRegistered) -> Fleet:
-    executor = Executor(event.executor, event.location, event.cores, event.zone)
+    executor = Executor(event.executor, event.location, event.cores, event.zone, event.host)
     known = fleet.with_executor(executor)
     if any(processor.executor == executor.id for processor in fleet.processors.values()):
         before = fleet.executors.get(executor.id)

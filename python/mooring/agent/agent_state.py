@@ -18,9 +18,10 @@ class AgentState:
     """The fleet, requests, drains, and what the JVM and the metadata store got last.
 
     `published` and `published_copies` are the plan that this agent has published last. `version_in_force` is the
-    version of the plan that the JVM holds. A newer version of the job model waits at the `plan_barrier` until executors
-    have taken it up. `saved_version`, `saved_locality` and `saved_overrides` are in the store, so that only differences
-    are written. `queue` has the requests of operators, and `drainage` the drains.
+    version of the plan that the JVM holds. A newer version of the job model waits at the `plan_barrier` until
+    executors have taken it up. `saved_version`, `saved_locality` and `saved_overrides` are in the store, so that
+    only differences are written. `hosts_wanted` are those of the last `WantHosts`. `queue` has the requests of
+    operators, and `drainage` the drains.
     """
 
     fleet: Fleet = field(default_factory=Fleet)
@@ -31,6 +32,7 @@ class AgentState:
     saved_version: int = -1
     saved_locality: Mapping[str, str] = field(default_factory=dict)
     saved_overrides: OperatorOverrides = NO_OVERRIDES
+    hosts_wanted: tuple[str, ...] = ()
     queue: RequestQueue = field(default_factory=RequestQueue)
     drainage: Drainage = field(default_factory=Drainage)
 

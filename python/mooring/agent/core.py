@@ -16,7 +16,13 @@ from mooring.agent.drains.advance import is_about_drains
 from mooring.agent.planning.binding import drop_expired, rebind_deadline_ms
 from mooring.agent.planning.lending import describe_loan_changes
 from mooring.agent.planning.loss_messages import describe_loss
-from mooring.agent.publishing import barrier_timeout_ms, with_overrides_saved, with_plan_published
+from mooring.agent.planning.wanted_hosts import describe_allocation
+from mooring.agent.publishing import (
+    barrier_timeout_ms,
+    with_hosts_wanted,
+    with_overrides_saved,
+    with_plan_published,
+)
 from mooring.agent.regrouping import (
     first_plan_deadline_ms,
     regroup_when_due,
@@ -45,15 +51,18 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
     if _only_informs_the_next_job_model(state.fleet, event):
         return state, []
     lost = [LogLine(line, is_warning=False) for line in describe_loss(fleet_before, event)]
+    elsewhere = [LogLine(line) for line in describe_allocation(fleet_before, state.fleet)]
     state, planned = _plan_when_due(state, fleet_before, now_ms)
     state, requested = _advance_requests(state, event)
     state, published = with_plan_published(state, now_ms)
     state, finished = _finish_requests(state, now_ms)
     state, published_again = with_plan_published(state, now_ms)
     state = replace(state, fleet=with_regrouping_for_drained_hosts(fleet_before, state.fleet, now_ms))
+    state, wanted = with_hosts_wanted(state)
     state, saved = with_overrides_saved(state)
     # The last answer to a request comes after the answer IN_PROGRESS, and after the request's outcome is saved.
-    return state, [*by_rank([*lost, *planned, *requested, *published, *published_again, *saved]), *finished]
+    acts = [*lost, *elsewhere, *planned, *requested, *published, *published_again, *wanted, *saved]
+    return state, [*by_rank(acts), *finished]
 
 
 def next_deadline_ms(state: AgentState) -> float:

@@ -69,6 +69,9 @@ class Bridge(Protocol):
     def forget_restart(self, request: str) -> None:
         """Forget the restart for a request whose answer is in the store: later agents do not hear of it."""
 
+    def want_hosts(self, hosts: tuple[str, ...]) -> None:
+        """Have the cluster manager asked for executors on these hosts, one for each entry."""
+
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
         """Name the queries that clients have asked to drain, by name or id. None stands for every query."""
 
@@ -216,6 +219,8 @@ class Agent:
                 settings.standby_replication_factor if settings.host_affinity_enabled else 1,
                 has_host_affinity=settings.host_affinity_enabled,
                 most_receivers=settings.moves_max_concurrent,
+                asks_for_hosts=settings.host_affinity_enabled and settings.executor_allocation_enabled,
+                locates_by_host=settings.location_provider == "host",
             ),
         )
         drainage = self._state.drainage.with_settings(
@@ -311,6 +316,8 @@ class Agent:
                 self._bridge.restart(order.request, order.executor, order.wait_ms)
             case orders.ForgetRestart():
                 self._bridge.forget_restart(order.request)
+            case orders.WantHosts():
+                self._bridge.want_hosts(order.hosts)
             case RequestDrains():
                 self._bridge.request_drains(order.queries)
             case NoteDrains():

@@ -9,6 +9,7 @@ from typing import Final
 from mooring.agent.agent_state import AgentState
 from mooring.agent.planning.copies import wanted_copies
 from mooring.agent.planning.rows import plan_rows
+from mooring.agent.planning.wanted_hosts import wanted_hosts
 from mooring.coordination.barrier import BarrierState
 from mooring.model import natural_order
 from mooring.model.orders import (
@@ -19,6 +20,7 @@ from mooring.model.orders import (
     SaveBarrier,
     SaveJobModel,
     SaveTaskLocality,
+    WantHosts,
 )
 from mooring.records.operator_overrides import OperatorOverrides, SaveOverrides
 
@@ -47,6 +49,21 @@ def with_plan_published(state: AgentState, now_ms: int) -> tuple[AgentState, lis
             orders = [*orders, SaveTaskLocality(changed)]
         state = replace(state, saved_locality=fleet.task_locality)
     return state, orders
+
+
+def with_hosts_wanted(state: AgentState) -> tuple[AgentState, list[Order]]:
+    """The state after the wanted hosts are given to the JVM, and the order for it, if they differ from the last ones.
+
+    Before a plan is in force, and after the last query has ended, the wanted hosts stay as they are.
+    """
+    fleet = state.fleet
+    may_choose_hosts = fleet.settings.asks_for_hosts and not fleet.application.restarts_in_place
+    if not may_choose_hosts or not fleet.queries or not state.rows_in_jvm:
+        return state, []
+    hosts = wanted_hosts(fleet)
+    if not hosts or hosts == state.hosts_wanted:
+        return state, []
+    return replace(state, hosts_wanted=hosts), [WantHosts(hosts)]
 
 
 def with_overrides_saved(state: AgentState) -> tuple[AgentState, list[Order]]:

@@ -79,12 +79,14 @@ def unreleased(fleet: Fleet) -> list[Query]:
 def _may_be_released(fleet: Fleet, query: Query, now_ms: int) -> bool:
     """Whether a query may have its first plan.
 
-    The plan waits until executors that have just joined are grouped, and until each processor of the last run has an
-    executor again. It waits at most until its deadline, and always for a first executor.
+    The plan waits until executors that have just joined are grouped. It waits until each processor of the last run has
+    an executor again, or no further executor can come. It waits at most until its deadline, and always for a first
+    executor.
     """
     if not any(processor.executor for processor in fleet.processors.values()):
         return False
-    awaits_last_run = any(p.is_awaited and p.executor is None for p in fleet.processors.values())
+    may_others_come = not 0 < fleet.allocation.executors <= len(fleet.executors)
+    awaits_last_run = may_others_come and any(p.is_awaited and p.executor is None for p in fleet.processors.values())
     return (fleet.timers.regroup_at_ms is None and not awaits_last_run) or now_ms >= first_plan_deadline_ms(
         fleet, query
     )

@@ -8,6 +8,7 @@ from typing import Any
 from mooring.agent.counters import Counters
 from mooring.agent.drains.drainage import Drainage
 from mooring.agent.planning.copies import standbys_of
+from mooring.agent.planning.wanted_hosts import elsewhere
 from mooring.agent.requests import drain_host, move, restart
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.drain_host import left_on
@@ -63,6 +64,7 @@ def status_of(
         **_barrier(fleet, plan_barrier),
         "hosts": _hosts(fleet),
         **_drained(fleet),
+        **_allocation(fleet),
         "processors": [_processor(fleet, processor, standbys) for processor in processors],
         "queries": _queries(fleet.queries.values(), "running"),
         **({"ended-queries": _queries(counters.ended.values(), "ended")} if counters.ended else {}),
@@ -106,6 +108,15 @@ def _drained(fleet: Fleet) -> Mapping[str, Any]:
         for host in sorted(fleet.overrides.drained, key=natural_order)
     ]
     return {"drained-hosts": hosts} if hosts else {}
+
+
+def _allocation(fleet: Fleet) -> Mapping[str, Any]:
+    """The hosts that executors were asked for on, and those that came instead of some of them."""
+    asked = fleet.allocation.hosts_asked
+    if not asked:
+        return {}
+    in_vain, instead = elsewhere(fleet)
+    return {"allocation": {"asked": list(asked), "not-given": list(in_vain), "given-instead": list(instead)}}
 
 
 def _fetches(fleet: Fleet, counters: Counters) -> Mapping[str, Any]:

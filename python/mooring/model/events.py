@@ -53,6 +53,9 @@ class ApplicationStarted(Event):
     otherwise it is empty. `started_ms` is when the driver's context began, since 1970. `spark` and `java` are the
     versions that the driver runs on. `built_for` is the Spark version that the plugin was built for. `master` is
     Spark's own setting, such as `yarn`. All four are empty or 0 where they are not known.
+
+    `executors` is the number of executors that the application asks its cluster manager for; 0 where that number
+    changes or is not known. `hosts_asked` are the hosts that the application has asked for executors on at its start.
     """
 
     application: str
@@ -67,19 +70,23 @@ class ApplicationStarted(Event):
     java: int = 0
     locality_wait_ms: int = field(default=3_000, metadata=key("locality-wait"))
     master: str = ""
+    executors: int = 0
+    hosts_asked: tuple[str, ...] = field(default=(), metadata=key("hosts-asked"))
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorRegistered(Event):
     """An executor can take tasks.
 
-    The event may come again once the `zone` of the executor is known. The zone is empty until then.
+    The event may come again once the `zone` of the executor is known. The zone is empty until then. `host` is the
+    executor's host as Spark names it; empty where it is not known.
     """
 
     executor: str
     location: str
     cores: int
     zone: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,16 @@ class ForgetRestart(Order):
 
 
 @dataclass(frozen=True, slots=True)
+class WantHosts(Order):
+    """Have the cluster manager asked for executors on these hosts, now and at the next start.
+
+    There is one host for each executor, the most important first. An order replaces the one before.
+    """
+
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LogLine(Order):
     """Write a line into the driver's log.
 

@@ -26,6 +26,7 @@ class Settings:
     local_store_max_bytes: int | None
     host_affinity_enabled: bool
     host_affinity_wait_ms: int
+    executor_allocation_enabled: bool
     processor_rebind_timeout_ms: int
     liveness_timeout_ms: int
     location_provider: str

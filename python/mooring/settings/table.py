@@ -91,6 +91,13 @@ TABLE: tuple[Setting, ...] = (
         maximum="1h",
     ),
     Setting(
+        "executor.allocation.enabled",
+        "boolean",
+        "true",
+        "Whether the cluster manager is asked for executors on the hosts that have the state. On YARN, with a fixed"
+        " number of executors.",
+    ),
+    Setting(
         "processor.rebind.timeout",
         "duration",
         "60s",

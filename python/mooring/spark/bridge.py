@@ -67,6 +67,13 @@ class JvmBridge:
         """Tell the driver that a request to restart an executor is over, and its answer is in the store."""
         self._call("forgetRestart", request)
 
+    def want_hosts(self, hosts: tuple[str, ...]) -> None:
+        """Have the cluster manager asked for executors on these hosts, now and at the next start.
+
+        There is one host for each executor, the most important first.
+        """
+        self._call("wantHosts", json.dumps(hosts))
+
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
         """Tell the driver which queries are to be drained, by names or ids; None is every query."""
         self._call("requestDrains", json.dumps(queries))

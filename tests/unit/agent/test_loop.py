@@ -34,6 +34,7 @@ class Bridge:
         self.drains_asked: list[tuple[str | None, ...]] = []
         self.ended: list[tuple[str, str]] = []
         self.running: tuple[RunningQuery, ...] = ()
+        self.hosts_wanted: list[tuple[str, ...]] = []
 
     def hello(self) -> list[events.Event]:
         return self.poll_events(0)
@@ -59,6 +60,9 @@ class Bridge:
 
     def forget_restart(self, request: str) -> None:
         raise AssertionError("nobody has asked for that")
+
+    def want_hosts(self, hosts: tuple[str, ...]) -> None:
+        self.hosts_wanted.append(hosts)
 
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
         self.drains_asked.append(queries)

@@ -23,6 +23,7 @@ def test_defaults():
         local_store_max_bytes=None,
         host_affinity_enabled=True,
         host_affinity_wait_ms=10_000,
+        executor_allocation_enabled=True,
         processor_rebind_timeout_ms=60_000,
         liveness_timeout_ms=30_000,
         location_provider="host",

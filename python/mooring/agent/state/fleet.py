@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mooring.agent.state.fleet_parts import (
+    Allocation,
     Application,
     OngoingRequests,
     Overrides,
@@ -23,12 +24,13 @@ from mooring.model.orders import Rows
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """A living executor; the zone is empty where it is not known."""
+    """A living executor; zone and host are empty where they are not known."""
 
     id: str
     location: str
     cores: int
     zone: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ class Fleet:
     timing: Timing = field(default_factory=Timing)
     settings: PlacementSettings = field(default_factory=PlacementSettings)
     application: Application = field(default_factory=Application)
+    allocation: Allocation = field(default_factory=Allocation)
     timers: Timers = field(default_factory=Timers)
     overrides: Overrides = field(default_factory=Overrides)
     ongoing: OngoingRequests = field(default_factory=OngoingRequests)
@@ -264,7 +267,13 @@ class Fleet:
 
     def with_executor(self, executor: Executor) -> Fleet:
         """With one executor added or replaced."""
-        return replace(self, executors={**self.executors, executor.id: executor})
+        host_of = {**self.allocation.host_of, executor.location: executor.host or executor.location}
+        allocation = replace(self.allocation, host_of=host_of)
+        return replace(self, executors={**self.executors, executor.id: executor}, allocation=allocation)
+
+    def host_of(self, location: str) -> str | None:
+        """The host of a location; None where it is not known."""
+        return self.allocation.host_of.get(location, location if self.settings.locates_by_host else None)
 
     def with_processor(self, processor: Processor) -> Fleet:
         """With one processor added or replaced."""

@@ -29,13 +29,17 @@ class PlacementSettings:
     """The settings that say where tasks and copies go.
 
     With a `replication_factor` of n each task has n - 1 standbys. Without `has_host_affinity` Spark runs tasks on any
-    executor, and no processor has tasks. At most `most_receivers` processors get tasks at the same time.
+    executor, and no processor has tasks. At most `most_receivers` processors get tasks at the same time. With
+    `asks_for_hosts` the cluster manager is asked for executors on the hosts that have state. Where it
+    `locates_by_host`, a location is the name of a host.
     """
 
     grouping: GrouperChoice = DEFAULT_GROUPER
     replication_factor: int = 1
     has_host_affinity: bool = True
     most_receivers: int = 1
+    asks_for_hosts: bool = False
+    locates_by_host: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,19 @@ class Application:
     def restarts_in_place(self) -> bool:
         """Whether the cluster manager starts the successor of an executor on the same host."""
         return not self.master.startswith(("yarn", "k8s:"))
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What the application asks its cluster manager for.
+
+    `executors` is how many executors it asks for; 0 where that changes or is not known. `hosts_asked` are the hosts
+    that it asked for at its start. `host_of` maps the locations of this application's executors to their hosts.
+    """
+
+    executors: int = 0
+    hosts_asked: tuple[str, ...] = ()
+    host_of: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

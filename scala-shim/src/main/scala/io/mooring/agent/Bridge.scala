@@ -19,6 +19,9 @@ trait Operations {
   /** Ends an executor once no task runs on it. Calls `onGivenUp` when that has not come within `waitMs`. Returns at once. */
   def restart(executor: String, waitMs: Long, onGivenUp: () => Unit): Unit
 
+  /** Asks the cluster manager for executors on these hosts, one for each entry, now and at the next start. Returns at once. */
+  def wantHosts(hosts: Seq[String]): Unit
+
   /** Ends a query in this way. With `zeroInput`, a query that is held since its start reads no input. Returns at once. */
   def end(query: String, how: Ending, zeroInput: Boolean): Unit
 
@@ -153,6 +156,9 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     givenUp.remove(request)
     ()
   }
+
+  /** The hosts on which executors are wanted, one for each executor: a JSON array, the most important first. */
+  def wantHosts(json: String): Unit = operations.wantHosts(Json.read(json).asScala.toSeq.map(_.asText))
 
   private def tellGivenUp(request: String, executor: String): Unit =
     tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))

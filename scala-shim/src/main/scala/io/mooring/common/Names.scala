@@ -11,6 +11,7 @@ object Names {
   /** The key by which the driver's plugin tells the executors' plugins that a catalogue is kept. */
   val Catalogued = "catalogued"
   val QueryListener = "io.mooring.QueryStartWatch"
+  val AllocationListener = "io.mooring.AllocationListener"
 
   /** The setting in which the driver keeps the user's own checkpoint file manager, for the executors. Only Mooring sets it. */
   val UsersFileManager = "spark.plugins.internal.mooring.checkpointFileManagerClass"

@@ -1,6 +1,7 @@
 package io.mooring.driver
 
 import io.mooring.agent.{AgentProcess, Bridge, DriverFiles, Operations, StartWaitBudget}
+import io.mooring.allocation.ExecutorRequests
 import io.mooring.common.{FailOpen, Build, Daemon, Names, OrdinaryEnd, Log, SettingsTable}
 import io.mooring.drain.{DrainOnTerm, Drains}
 import io.mooring.election.{LeaderOnlyWrites, Leadership}
@@ -49,6 +50,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
     settings.isOn("spark.mooring.drain.on.start"), startWait)
 
+  val executorRequests = new ExecutorRequests(context, conf, settings)
   private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, hasStandbys, executors, reports, warmups, withheld)
   OrdinaryEnd.begins(() => context.isStopped)
   ListenerShim.add(context, cluster)
@@ -100,7 +102,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
       "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
       "spark" -> context.version, "built-for" -> Build.spark, "java" -> Runtime.version().feature(),
-      "locality-wait" -> localityWaitMs, "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
+      "locality-wait" -> localityWaitMs, "catalogued" -> isCatalogued, "settings" -> mooringSettings,
+      "executors" -> executorRequests.total, "hosts-asked" -> executorRequests.hostsAtStart), about = Some("application"))
   }
 
   /** What the agent can ask this driver to do. */
@@ -116,6 +119,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       }
       ()
     }
+
+    override def wantHosts(hosts: Seq[String]): Unit = executorRequests.want(hosts)
 
     override def end(query: String, how: Ending, zeroInput: Boolean): Unit =
       FailOpen.otherwise(s"drain of $query", ())(drains.begin(query, how, zeroInput))
@@ -157,7 +162,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     val steps = Seq[() => Unit](
       () => leadership.foreach(_.end()), // before the agent stands down
       () => drainOnTerm.foreach(_.stop()), () => liveness.foreach(_.stop()), () => stuckTasks.foreach(_.stop()),
-      () => standbys.foreach(_.stop()), () => agent.stop())
+      () => standbys.foreach(_.stop()), () => agent.stop(), () => executorRequests.stop())
     val wasInterrupted = steps.map { step =>
       try {
         FailOpen.otherwise("end of the application", ())(step())

@@ -32,7 +32,9 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
         if (settings.copies > 0) ConfOverrides.retryFetchesSooner(conf)
         sayWhatRuns(settings, context)
         Metrics.register(pluginContext.metricRegistry())
-        driver.awaitTurn()
+        val refusal = driver.awaitTurn()
+        if (refusal.isEmpty) driver.executorRequests.begin() // only a driver that leads asks for executors
+        refusal
       } catch {
         case e: Throwable => // Mooring is stopped as a whole. After an interrupt Spark gives up the context, and does not call shutdown
           shutdown()

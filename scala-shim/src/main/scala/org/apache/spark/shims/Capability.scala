@@ -56,6 +56,9 @@ object Capability {
   case object Redirection extends Capability("redirection of waiting tasks",
     "tasks that wait for a lost executor wait for spark.locality.wait, as on stock Spark")
 
+  case object ExecutorsOnHosts extends Capability("request of executors on hosts",
+    "YARN gives executors on any hosts, as on stock Spark")
+
   case object WarmUpByTasks extends Capability("warm-up by the code of running tasks",
     "an executor that joins reads a task's code with its first task")
 

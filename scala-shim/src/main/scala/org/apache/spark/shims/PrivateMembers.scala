@@ -41,6 +41,11 @@ private[shims] abstract class PrivateMembers {
     member
   }
 
+  /** A class of a part of Spark that a distribution may leave out. */
+  protected def ifPresent(name: String): Option[Class[_]] =
+    try Some(uninitialized(name))
+    catch { case _: ClassNotFoundException => None }
+
   /** The first one to use `CodeGenerator` decides how much code it keeps: that is left to Spark. */
   protected def uninitialized(name: String): Class[_] = Class.forName(name, false, getClass.getClassLoader)
 }

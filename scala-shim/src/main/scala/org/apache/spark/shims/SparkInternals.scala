@@ -7,6 +7,7 @@ import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.scheduler.Task
+import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeAndComment
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.execution.streaming.state.RocksDB
@@ -85,6 +86,21 @@ private[spark] object SparkInternals extends PrivateMembers with CommitLogVersio
       case others => throw new NoSuchMethodException(others.map(_.getName).mkString(", "))
     }
   }
+
+  // The scheduler on YARN. None where this Spark has no YARN.
+
+  def applicationMaster: Option[Field] = masterOfYarn.ifThere.flatten
+  def expectedExecutors: Option[Field] = expectedOnYarn.ifThere.flatten
+  private val masterOfYarn = fieldOfYarn("amEndpoint")
+  private val expectedOnYarn = fieldOfYarn("totalExpectedExecutors")
+  def requestedExecutors: Option[Field] = requestedTotals.ifThere
+  private val requestedTotals =
+    field("CoarseGrainedSchedulerBackend.requestedTotalExecutorsPerResourceProfile", Capability.ExecutorsOnHosts)(classOf[CoarseGrainedSchedulerBackend])
+
+  private def fieldOfYarn(name: String): Access[Option[Field]] =
+    access(s"YarnSchedulerBackend.$name", Capability.ExecutorsOnHosts) {
+      ifPresent("org.apache.spark.scheduler.cluster.YarnSchedulerBackend").map(compiledField(_, name))
+    }
 
   // A task that waits or runs.
 

@@ -1,0 +1,181 @@
+package io.mooring.allocation
+
+import java.util.concurrent.TimeUnit
+
+import io.mooring.common.{Daemon, FailOpen, Names, SettingsTable}
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.scheduler.shims.AllocationShim
+import org.apache.spark.shims.Capability
+
+/**
+ * Asks YARN for executors on the hosts that have the state: at the start on those of the last run, then on those that the agent names.
+ * An executor that is lost is then asked for on its own host.
+ *
+ * YARN's application master asks for the first executors itself, on any host, with the number that it reads from the settings. So that
+ * number is set to 0 while the application master reads it, and one thread asks for the executors when the application master has
+ * registered. In client mode the application master reads the settings before `listenersStart`, in cluster mode after it.
+ *
+ * The thread that makes the SparkContext calls `begin` and `listenersStart`; any thread calls `want`. Depends on `AllocationShim` and on
+ * `Capability.ExecutorsOnHosts`. When anything fails, the same number of executors is asked for on any host, as by stock Spark.
+ */
+final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: SettingsTable) {
+  import ExecutorRequests._
+
+  private val isOn = settings.isOn("spark.mooring.host.affinity.enabled") && settings.isOn("spark.mooring.executor.allocation.enabled")
+  private val manager = if (isOn) AllocationShim.yarn(context).filter(_ => Capability.ExecutorsOnHosts.isOn) else None
+  private val file = new WantedHosts(conf, context.hadoopConfiguration, settings.text("spark.mooring.metadata"))
+  private val isInCluster = conf.get("spark.submit.deployMode", "client") == "cluster"
+
+  /**
+   * The time between two steps. After a request the application master waits for its interval before it asks for YARN's answer. It may
+   * wait twice, when the request comes while it speaks with YARN.
+   */
+  private val stepMs = 2 * (if (conf.contains(FirstInterval)) conf.getTimeAsMs(FirstInterval) else if (isInCluster) UsualIntervalMs else ClientIntervalMs) + SlackMs
+
+  /** How many executors the user wants; 0 where Spark changes the number, or where it is not known. */
+  val total: Int = if (AllocationShim.isDynamic(conf)) 0 else AllocationShim.executors(context, conf)
+
+  @volatile private var wanted = Seq.empty[String]
+  @volatile private var isLowered = false
+  private var usersValues = Map.empty[String, Option[String]] // of the settings that are changed while the application master reads them
+  @volatile private var isStopping = false
+  private var thread: Option[Thread] = None
+  private val changed = new Object
+
+  /** The hosts on which executors are asked for at the start; empty where YARN chooses. */
+  def hostsAtStart: Seq[String] = atStart
+  @volatile private var atStart = Seq.empty[String]
+
+  /** Before Spark makes its scheduler. */
+  def begin(): Unit = if (manager.nonEmpty && total > 0) {
+    FailOpen.otherwise("request of executors on hosts", ())(file.read().foreach(hosts => wanted = hosts))
+    if (wanted.nonEmpty && mayLower) {
+      val listeners = conf.getOption(Listeners).toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
+      conf.set(Listeners, (listeners :+ Names.AllocationListener).mkString(","))
+      atStart = wanted.take(total)
+      if (!isInCluster) lower()
+    }
+    thread = Some(Daemon.start("mooring-executor-requests")(run()))
+  }
+
+  /** Push-based shuffle counts the executors when the scheduler is made, which in client mode is while the number is 0. */
+  private def mayLower = isInCluster || !conf.getBoolean("spark.shuffle.push.enabled", defaultValue = false)
+
+  /** Spark makes the listeners of the application: after the scheduler has started, and before it waits for executors. */
+  def listenersStart(): Unit =
+    if (isInCluster) lower()
+    else if (isLowered) {
+      restore()
+      manager.foreach(_.expect(total))
+    }
+
+  private def lower(): Unit = synchronized {
+    val failures = math.max(LeastFailures, 2 * total) // as Spark computes it; at 0 executors it would be less
+    val lowered = Map(Instances -> "0") ++
+      Option.when(!FailureLimits.exists(conf.contains))(FailureLimits.head -> failures.toString) ++
+      Option.when(!isInCluster && !conf.contains(FirstInterval))(FirstInterval -> s"${ClientIntervalMs}ms")
+    usersValues = lowered.map { case (key, _) => key -> conf.getOption(key) }
+    lowered.foreach { case (key, value) => conf.set(key, value) }
+    isLowered = true
+  }
+
+  private def restore(): Unit = synchronized {
+    usersValues.foreach { case (key, value) => value.fold(conf.remove(key))(conf.set(key, _)) }
+    usersValues = Map.empty
+  }
+
+  /** One host for each executor that is wanted, the most important first. They are kept for the next start. */
+  def want(hosts: Seq[String]): Unit = if (hosts != wanted) {
+    wanted = hosts
+    changed.synchronized(changed.notifyAll())
+  }
+
+  private def run(): Unit = {
+    var kept = wanted // in the file
+    try while (!isStopping) {
+      val hosts = wanted
+      if (hosts != kept) {
+        FailOpen.otherwise("note of the wanted hosts", ())(file.write(hosts))
+        kept = hosts
+      }
+      for (yarn <- manager) failures = FailOpen.otherwise("request of executors on hosts", failures + 1) {
+        follow(yarn, if (failures < MostFailures) hosts else Nil)
+        0
+      }
+      changed.synchronized {
+        if (!isStopping && wanted == hosts) changed.wait(if (isLowered && asked.isEmpty) FirstLookMs else LookMs)
+      }
+    } catch { case _: InterruptedException => } // the application ends
+  }
+
+  private var failures = 0 // in a row; after `MostFailures` no hosts are named, as the executors themselves must be asked for
+  private var asked: Option[(AnyRef, Map[String, Int])] = None // the application master that was asked last, and the hosts
+
+  /** Asks a new application master for all executors, if it has read the number 0. Asks a known one when the wanted hosts have changed. */
+  private def follow(yarn: AllocationShim, hosts: Seq[String]): Unit = for (master <- yarn.master) {
+    val byHost = counts(hosts.take(total))
+    val isNew = !asked.exists(_._1 eq master)
+    if (isNew) restore()
+    if (isNew && isLowered) askInSteps(yarn, hosts)
+    else if (!isNew && byHost.nonEmpty && !asked.exists(_._2 == byHost)) yarn.request(yarn.requested.getOrElse(total), byHost)
+    asked = Some(master -> (if (isNew && !isLowered) Map.empty else byHost))
+  }
+
+  /**
+   * Each request for a container names all hosts that lack one, so YARN may put two on one host. So each step names few hosts. Between two
+   * steps YARN has time to answer: a new request beside one that is answered, and whose answer has not arrived, asks for one container too
+   * many. The first step is sent twice, as Spark forgets a request that comes while the application master registers.
+   */
+  private def askInSteps(yarn: AllocationShim, hosts: Seq[String]): Unit = {
+    val steps = ExecutorRequests.steps(total, hosts)
+    yarn.request(steps.head._1, steps.head._2)
+    steps.foreach { case (number, byHost) =>
+      yarn.request(number, byHost)
+      if (number < total) TimeUnit.MILLISECONDS.sleep(stepMs)
+    }
+    if (hosts.nonEmpty) yarn.request(total, counts(hosts.take(total))) // changes no request; an executor that is lost is asked for by it
+  }
+
+  def stop(): Unit = {
+    isStopping = true
+    changed.synchronized(changed.notifyAll())
+    thread.foreach { running =>
+      running.join(StopMs)
+      running.interrupt() // it may wait for an answer of the application master
+    }
+  }
+}
+
+private[mooring] object ExecutorRequests {
+  private val Instances = "spark.executor.instances"
+  private val Listeners = "spark.extraListeners"
+  private val FailureLimits = Seq("spark.executor.maxNumFailures", "spark.yarn.max.executor.failures")
+  private val LeastFailures = 3
+  private val FirstLookMs = 50L
+  private val LookMs = 1000L
+  private val FirstInterval = "spark.yarn.scheduler.initial-allocation.interval"
+  private val UsualIntervalMs = 200L // Spark's default
+  private val ClientIntervalMs = 50L
+  private val SlackMs = 150L
+  private val MostSteps = 4
+  private val MostFailures = 3
+  private val StopMs = 2000L
+
+  /**
+   * Requests that follow each other: a number of executors in all, and how many of them on which host. A host of an earlier step has 0: it is
+   * not named again, and what was asked for there stays.
+   */
+  private[mooring] def steps(total: Int, hosts: Seq[String]): Seq[(Int, Map[String, Int])] = {
+    val wanted = counts(hosts.take(total))
+    val inOrder = hosts.filter(wanted.contains).distinct
+    val size = math.max(1, math.ceil(inOrder.size / MostSteps.toDouble).toInt)
+    val groups = inOrder.grouped(size).toSeq
+    val inSteps = groups.indices.map { step =>
+      val before = groups.take(step).flatten
+      (before ++ groups(step)).map(wanted).sum -> (before.map(_ -> 0) ++ groups(step).map(host => host -> wanted(host))).toMap
+    }
+    inSteps.dropRight(1) :+ (total -> inSteps.lastOption.fold(Map.empty[String, Int])(_._2))
+  }
+
+  private def counts(hosts: Seq[String]): Map[String, Int] = hosts.groupMapReduce(identity)(_ => 1)(_ + _)
+}

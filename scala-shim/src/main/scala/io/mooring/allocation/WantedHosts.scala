@@ -1,0 +1,58 @@
+package io.mooring.allocation
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.jdk.CollectionConverters._
+
+import io.mooring.agent.DriverFiles
+import io.mooring.common.{Json, Log}
+import io.mooring.election.Leadership
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.spark.SparkConf
+
+/**
+ * The file that tells the next start of this application on which hosts it wants executors: one host for each executor, the most
+ * important first. Python decides the hosts. The file is named by the application's name; the last application of that name wrote it.
+ *
+ * `read` is called by the thread that makes the SparkContext, `write` by the thread of `ExecutorRequests`. Exceptions of Hadoop's file
+ * system pass through.
+ *
+ * @param metadata where the user has the agent's records
+ */
+private[allocation] final class WantedHosts(conf: SparkConf, hadoopConf: Configuration, metadata: Option[String]) {
+  private val name = "wanted-hosts-" + conf.get("spark.app.name", "").replaceAll("[^A-Za-z0-9_.-]", "-") + ".json"
+  private lazy val files = new DriverFiles(directory, hadoopConf)
+
+  /** Beside the records where they lie on a file system, else beside the session's checkpoints, else in the user's home. */
+  private def directory: String = metadata.filterNot(place => Leadership.isShared(Some(place))).map(new Path(_))
+    .orElse(conf.getOption("spark.sql.streaming.checkpointLocation").map(new Path(_, "_mooring")))
+    .getOrElse(new Path(FileSystem.get(hadoopConf).getHomeDirectory, ".mooring"))
+    .suffix("/" + WantedHosts.Directory).toString
+
+  /** None where there is no file. A file that is damaged, or of another version, is reported and not used. */
+  def read(): Option[Seq[String]] = Option(files.read(name, WantedHosts.MostBytes)).flatMap { bytes =>
+    val hosts = try WantedHosts.parse(new String(bytes, UTF_8))
+    catch { case e: com.fasterxml.jackson.core.JacksonException => Left(e.getOriginalMessage) }
+    hosts.left.foreach(fault => Log.once("wanted-hosts", s"$directory/$name is not used ($fault): executors are asked for on any hosts"))
+    hosts.toOption
+  }
+
+  def write(hosts: Seq[String]): Unit =
+    files.writeAtomic(name, Json.write(Map("version" -> WantedHosts.Version, "hosts" -> hosts)).getBytes(UTF_8))
+}
+
+private object WantedHosts {
+  val Directory = "allocation"
+  private val Version = 1
+  private val MostBytes = 1 << 20
+
+  /** Left with what is wrong. */
+  def parse(json: String): Either[String, Seq[String]] = {
+    val node = Json.read(json)
+    val hosts = node.path("hosts")
+    if (node.path("version").asInt(-1) != Version) Left(s"it has version ${node.path("version").asText("none")}, expected $Version")
+    else if (!hosts.isArray || hosts.elements.asScala.exists(!_.isTextual)) Left("it has no list of hosts")
+    else Right(hosts.elements.asScala.map(_.asText).toSeq)
+  }
+}

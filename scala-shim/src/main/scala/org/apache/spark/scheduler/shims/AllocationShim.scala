@@ -1,0 +1,56 @@
+package org.apache.spark.scheduler.shims
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.internal.config.EXECUTOR_INSTANCES
+import org.apache.spark.resource.ResourceProfile
+import org.apache.spark.scheduler.cluster.{CoarseGrainedSchedulerBackend, SchedulerBackendUtils}
+import org.apache.spark.shims.SparkInternals
+import org.apache.spark.util.Utils
+
+/**
+ * The requests of an application for executors on YARN. Called by the threads of `ExecutorRequests`. Depends on
+ * `CoarseGrainedSchedulerBackend` of Spark 4.0 to 4.3, and on private fields of `YarnSchedulerBackend`, through `SparkInternals`.
+ */
+final class AllocationShim private (context: SparkContext) {
+  private def backend: Option[CoarseGrainedSchedulerBackend] = context.schedulerBackend match {
+    case yarn: CoarseGrainedSchedulerBackend => Some(yarn)
+    case _ => None // it is not made yet
+  }
+
+  /** The application master that has registered with this driver last. A driver in client mode may have several, one after the other. */
+  def master: Option[AnyRef] = for (yarn <- backend; field <- SparkInternals.applicationMaster; found <- field.get(yarn).asInstanceOf[Option[AnyRef]])
+    yield found
+
+  /** How many executors the application has asked for. None where nobody asked since the application master registered. */
+  def requested: Option[Int] = for (yarn <- backend; field <- SparkInternals.requestedExecutors; found <- yarn.synchronized {
+    field.get(yarn).asInstanceOf[scala.collection.Map[ResourceProfile, Int]].get(context.resourceProfileManager.defaultResourceProfile)
+  }) yield found
+
+  /**
+   * Asks for `total` executors, so many of them on these hosts. It replaces what was asked for before, but not requests that YARN has not
+   * answered yet. Blocks until the application master has the request.
+   */
+  def request(total: Int, hosts: Map[String, Int]): Unit = backend.foreach { yarn =>
+    val profile = context.resourceProfileManager.defaultResourceProfile
+    val slots = profile.maxTasksPerExecutor(context.conf) // Spark counts tasks, and divides by the slots of an executor
+    val tasks = hosts.map { case (host, executors) => host -> executors * slots }
+    yarn.requestTotalExecutors(Map(profile.id -> total), Map(profile.id -> tasks.values.sum), Map(profile.id -> tasks))
+  }
+
+  /** Lets the start of the context wait for so many executors, as it does by itself when the settings have the number. */
+  def expect(total: Int): Unit = for (yarn <- backend; field <- SparkInternals.expectedExecutors) field.setInt(yarn, total)
+}
+
+object AllocationShim {
+  /** None where the cluster manager is not YARN. */
+  def yarn(context: SparkContext): Option[AllocationShim] = Option.when(context.master == "yarn")(new AllocationShim(context))
+
+  /** Whether Spark changes the number of executors with the load. */
+  def isDynamic(conf: SparkConf): Boolean = Utils.isDynamicAllocationEnabled(conf)
+
+  /** How many executors an application with this configuration asks its cluster manager for; 0 where it takes what there is. */
+  def executors(context: SparkContext, conf: SparkConf): Int =
+    if (context.master == "yarn" || context.master.startsWith("k8s:"))
+      conf.get(EXECUTOR_INSTANCES).getOrElse(SchedulerBackendUtils.DEFAULT_NUMBER_EXECUTORS)
+    else 0
+}

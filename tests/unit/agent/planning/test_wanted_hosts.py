@@ -1,0 +1,132 @@
+"""Which hosts the agent wants executors on, and when the JVM gets them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mooring.agent.agent_state import AgentState
+from mooring.agent.counters import Counters
+from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import Overrides, PlacementSettings
+from mooring.agent.status import status_of
+from mooring.model import events
+from mooring.model.event_json import read_event
+from mooring.model.orders import LogLine, WantHosts
+from tests.unit.agent.builders import TIMING, Story
+
+
+def on_yarn(master: str = "yarn", executors: int = 3, asked: tuple[str, ...] = (), **settings: bool) -> Story:
+    story = Story(AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(asks_for_hosts=True, **settings))))
+    story.take(
+        events.ApplicationStarted(0, "app-1", "job", {}, "", master=master, executors=executors, hosts_asked=asked)
+    )
+    return story
+
+
+def placed(story: Story, *executors: str) -> Story:
+    """With a query whose tasks are placed on these executors."""
+    story.joins(*executors)
+    story.after(TIMING.debounce_ms)
+    story.plans("q")
+    assert story.rows["q"]
+    return story
+
+
+def wanted(story: Story) -> list[tuple[str, ...]]:
+    return [order.hosts for order in story.orders if isinstance(order, WantHosts)]
+
+
+def close(story: Story, host: str) -> None:
+    overrides = Overrides(drained=frozenset({host}))
+    story.state = replace(story.state, fleet=replace(story.state.fleet, overrides=overrides))
+
+
+def test_the_events_are_read_from_their_json() -> None:
+    form = {"event": "ExecutorRegistered", "at": 1, "executor": "7", "location": "r/h", "cores": 2, "host": "h"}
+    assert read_event(form) == events.ExecutorRegistered(1, "7", "r/h", 2, host="h")
+    started = {"event": "ApplicationStarted", "at": 1, "application": "a", "name": "n", "settings": {}}
+    new = {"checkpoint-location": "", "executors": 3, "hosts-asked": ["h1", "h2"]}
+    read = read_event(started | new)
+    assert isinstance(read, events.ApplicationStarted)
+    assert (read.executors, read.hosts_asked) == (3, ("h1", "h2"))
+
+
+def test_the_first_plan_says_on_which_hosts_executors_are_wanted() -> None:
+    story = on_yarn()
+    story.joins("1@h2", "2@h3", "3@h4")
+    story.after(TIMING.debounce_ms)
+    assert not wanted(story)
+    story.plans("q")
+    assert wanted(story) == [("h2", "h3", "h4")]
+    story.after(60_000)
+    assert len(wanted(story)) == 1
+
+
+def test_a_lost_executor_is_wanted_on_its_host_until_its_tasks_are_elsewhere_for_good() -> None:
+    story = placed(on_yarn(), "1@h2", "2@h3", "3@h4")
+    story.dies("2")
+    assert wanted(story)[-1] == ("h2", "h4", "h3")
+    story.joins("4@h9")
+    story.after(4_000)
+    assert sorted(wanted(story)[-1][:3]) == ["h2", "h4", "h9"]
+    story.after(61_000)
+    assert sorted(wanted(story)[-1]) == ["h2", "h4", "h9"]
+
+
+def test_no_executor_is_wanted_at_a_drained_host() -> None:
+    story = placed(on_yarn(), "1@h2", "2@h3", "3@h4")
+    close(story, "h3")
+    story.after(1_000)
+    assert wanted(story)[-1] == ("h2", "h4")
+
+
+def test_after_the_last_query_the_hosts_stay_wanted() -> None:
+    story = placed(on_yarn(), "1@h2", "2@h3", "3@h4")
+    story.ends("q")
+    story.dies("1", "2", "3")
+    story.after(61_000)
+    assert wanted(story) == [("h2", "h3", "h4")]
+
+
+@pytest.mark.parametrize("master", ["spark://h1:7077", "local[2]"])
+def test_other_cluster_managers_get_no_hosts(master: str) -> None:
+    assert not wanted(placed(on_yarn(master), "1@h2", "2@h3", "3@h4"))
+
+
+def test_a_location_that_is_no_host_is_wanted_at_its_host() -> None:
+    story = on_yarn(locates_by_host=False)
+    for number in (1, 2):
+        story.take(events.ExecutorRegistered(0, str(number), f"rack-{number}", 1, host=f"h{number}"))
+    story.after(TIMING.debounce_ms)
+    story.plans("q")
+    assert wanted(story) == [("h1", "h2")]
+
+
+def test_executors_on_other_hosts_are_logged_once_and_shown() -> None:
+    story = on_yarn(asked=("h2", "h3", "h4"))
+    story.joins("1@h2", "2@h6", "3@h4")
+    story.after(1_000)
+    lines = [order.message for order in story.orders if isinstance(order, LogLine)]
+    assert lines == [
+        "the cluster manager gave 1 of 3 executors on other hosts than asked for: on h6, not on h3;"
+        " their state is fetched"
+    ]
+    status = status_of(story.state.fleet, Counters(), 0)
+    assert status["allocation"] == {"asked": ["h2", "h3", "h4"], "not-given": ["h3"], "given-instead": ["h6"]}
+
+
+@pytest.mark.parametrize(("executors", "waits"), [(2, False), (3, True), (0, True)])
+def test_the_first_plan_waits_for_the_last_run_only_while_executors_can_come(executors: int, waits: bool) -> None:
+    story = on_yarn(executors=executors)
+    story.joins("1@h2", "2@h3")
+    story.after(4_000)
+    fleet = story.state.fleet
+    awaited = next(iter(fleet.processors.values()))
+    story.state = replace(
+        story.state,
+        fleet=fleet.with_processor(replace(awaited, id="9", location="h4", executor=None, is_awaited=True)),
+    )
+    story.plans("q")
+    assert (not story.rows) is waits
