@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mooring.testing.yarn import YarnCluster
+from mooring.testing.yarn import DriverOnYarn, YarnCluster
 from tests.integration.support.job_runs import JOB_CONF, PYTHON_JOBS
 from tests.integration.support.job_to_drain import DrainableJob
-from tests.integration.support.job_with_warm_copies import JobWithCopies
+from tests.integration.support.job_with_warm_copies import STANDBY, JobWithCopies
 
 pytestmark = pytest.mark.heavy
 
@@ -20,16 +22,16 @@ KEEPS_LOCALITY = {
     "yarn.scheduler.capacity.rack-locality-additional-delay": str(HOSTS),
 }
 """YARN gives a container on another host only after this many heartbeats of hosts that were not asked for."""
+TASKS = int(JOB_CONF["spark.sql.shuffle.partitions"])
 ALLOCATION = "spark.mooring.executor.allocation.enabled"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[YarnCluster]:
-    """Each host has room for two executors, and for the driver or the application master."""
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
+    """Each host has room for three executors, or for a driver and an executor."""
     conf = {**JOB_CONF, "spark.executor.instances": str(EXECUTORS)}
-    with YarnCluster(
-        HOSTS, work_dir=tmp_path / "cluster", conf=conf, host_memory_mb=4000, scheduler=KEEPS_LOCALITY
-    ) as cluster:
+    directory = tmp_path_factory.mktemp("cluster")
+    with YarnCluster(HOSTS, work_dir=directory, conf=conf, host_memory_mb=4000, scheduler=KEEPS_LOCALITY) as cluster:
         yield cluster
 
 
@@ -40,21 +42,31 @@ class RestartedJob(JobWithCopies):
         windows = next(job for job in PYTHON_JOBS if job.name == "windowed_aggregation")
         self.drainable = DrainableJob(windows, cluster, directory, **conf)
         super().__init__(cluster, self.drainable, self.drainable.submission)
+        self.yarn = cluster
 
     def hosts(self) -> list[str]:
-        """The host of each executor."""
+        """The host of each executor that lives."""
         return sorted(executor.host for executor in self.cluster.executors(self.job.application))
 
-    def restart(self, **conf: str) -> tuple[list[str], int]:
-        """End the job, start it again, and have it commit more: the hosts of its executors, the bytes it fetched."""
-        self.job.terminate()
-        opened_before = len(self.openings())
-        self.job = self.drainable.submit(**conf)
+    def commit_more(self) -> None:
+        """Offer one more input file, and wait until it is committed."""
         self.drainable.events.offer(1)
-        self.job.wait_until(self.drainable.is_idle, "the batches after the restart", 180)
-        since = self.openings()[opened_before:]
+        self.job.wait_until(self.drainable.is_idle, "the batches over one more file", 180)
+
+    def start(self, **conf: str) -> list[dict[str, int]]:
+        """Start the job, which has ended, and have it commit more: the openings of its stores."""
+        before = len(self.openings())
+        self.job = self.drainable.submit(**conf)
+        self.commit_more()
+        since = self.openings()[before:]
         assert since, "no store was opened"
-        return self.hosts(), sum(opening["remote-bytes"] for opening in since)
+        return since
+
+    def restart(self, **conf: str) -> tuple[list[str], int]:
+        """End the job and start it again: the hosts of its executors, and the bytes that it fetched."""
+        self.job.terminate()
+        fetched = sum(opening["remote-bytes"] for opening in self.start(**conf))
+        return self.hosts(), fetched
 
     def drain(self) -> None:
         assert self.drainable.command("drain", "--wait", "--timeout", "180s") == 0
@@ -64,9 +76,85 @@ class RestartedJob(JobWithCopies):
 
 def test_each_restart_gets_the_hosts_of_the_last_run(cluster: YarnCluster, tmp_path: Path) -> None:
     job = RestartedJob(cluster, tmp_path)
-    wanted = job.hosts()
-    assert len(wanted) == EXECUTORS
+    hosts = job.hosts()
+    assert len(hosts) == EXECUTORS
     restarts = [job.restart() for _ in range(RESTARTS)]
-    print(wanted, restarts)
-    assert restarts == [(wanted, 0)] * RESTARTS
+    assert restarts == [(hosts, 0)] * RESTARTS
+    assert "allocation" in job.drainable.status()
+    job.drain()
+
+
+def test_without_the_allocation_yarn_chooses_the_hosts(cluster: YarnCluster, tmp_path: Path) -> None:
+    job = RestartedJob(cluster, tmp_path, **{ALLOCATION: "false"})
+    runs = [(job.hosts(), 0), *(job.restart() for _ in range(RESTARTS))]
+    print("hosts, bytes fetched:", runs)
+    assert not list(tmp_path.rglob("wanted-hosts*"))
+    assert "allocation" not in job.drainable.status()
+    fetched = [bytes_of_run for _, bytes_of_run in runs[1:]]
+    assert any(fetched), "YARN gave the same hosts each time by chance"
+    job.drain()
+
+
+def test_an_executor_and_an_application_master_that_are_lost_come_back_on_their_hosts(
+    cluster: YarnCluster, tmp_path: Path
+) -> None:
+    job = RestartedJob(cluster, tmp_path)
+    hosts = job.hosts()
+    assert job.restart() == (hosts, 0)
+    for host in hosts[:2]:
+        before = job.pids_at(host)
+        cluster.kill_executor(host, job.job.application)
+        job.wait_until_replaced(host, before)
+        job.commit_more()
+        assert job.hosts() == hosts
+    master = cluster.masters(job.job.application)[0]
+    os.kill(master.pid, signal.SIGKILL)
+    job.job.wait_until(lambda: job.hosts() == [], "the executors to end with the application master", 60)
+    job.job.wait_until(lambda: len(job.job.executors()) == EXECUTORS, "the next application master's executors", 120)
+    job.commit_more()
+    assert job.hosts() == hosts
+    job.drain()
+
+
+def test_a_host_that_is_gone_costs_its_own_share_only(cluster: YarnCluster, tmp_path: Path) -> None:
+    job = RestartedJob(cluster, tmp_path)
+    hosts = job.hosts()
+    job.restart()
+    gone = job.partitions_of(hosts[0])
+    job.job.terminate()
+    cluster.kill_host(hosts[0])
+    try:
+        cluster.wait_until_lost(hosts[0])
+        openings = job.start()
+        assert sum(opening["remote-bytes"] > 0 for opening in openings) == len(gone)
+        assert set(hosts[1:]) < set(job.hosts())
+        assert f"not on {hosts[0]}" in job.job.log
+    finally:
+        cluster.revive_host(hosts[0])
+    job.drain()
+
+
+def test_a_driver_in_a_container_gets_the_hosts_too(cluster: YarnCluster, tmp_path: Path) -> None:
+    job = RestartedJob(cluster, tmp_path, **{"spark.submit.deployMode": "cluster"})
+    hosts = job.hosts()
+    assert [job.restart() for _ in range(2)] == [(hosts, 0)] * 2
+    before = len(job.openings())
+    driver = job.job
+    assert isinstance(driver, DriverOnYarn)
+    driver.kill_driver()
+    driver.wait_until(lambda: job.hosts() == [], "the executors to end with their driver", 60)
+    driver.wait_until(lambda: len(driver.executors()) == EXECUTORS, "the second attempt's executors", 120)
+    job.commit_more()
+    assert job.hosts() == hosts
+    assert all(opening["remote-bytes"] == 0 for opening in job.openings()[before:])
+    job.drain()
+
+
+def test_no_executor_is_asked_for_at_a_drained_host(cluster: YarnCluster, tmp_path: Path) -> None:
+    job = RestartedJob(cluster, tmp_path, **STANDBY)
+    job.wait_until_caught_up(TASKS)
+    drained = job.hosts()[0]
+    assert job.drainable.command("drain-host", drained, "--wait", "--timeout", "120s") == 0
+    hosts, _ = job.restart()
+    assert drained not in hosts
     job.drain()

@@ -36,13 +36,17 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command `mooring` of an environment that has the wheel, and nothing else."""
     home = tmp_path_factory.mktemp("environment")
     venv.create(home, with_pip=True)
-    subprocess.run([home / "bin" / "pip", "install", "--quiet", str(wheel)], check=True)
+    # With the tests' PYTHONPATH pip would find Mooring installed.
+    subprocess.run([home / "bin" / "pip", "install", "--quiet", str(wheel)], check=True, env=clean_environment())
     return home / "bin" / "mooring"
 
 
+def clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
+
+
 def run(command: Path, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
-    return subprocess.run([command, *arguments], env=clean | environment, capture_output=True, text=True)
+    return subprocess.run([command, *arguments], env=clean_environment() | environment, capture_output=True, text=True)
 
 
 def test_it_has_the_jar_of_each_line_and_is_small(wheel: Path) -> None:

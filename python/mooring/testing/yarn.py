@@ -209,6 +209,10 @@ class YarnCluster(ClusterOfHosts[YarnHost]):
         self.host(host).start()
         self._wait_for_hosts([host], started_ms, timeout)
 
+    def wait_until_lost(self, host: str, timeout: float = 90.0) -> None:
+        """Wait until YARN counts a killed host as lost, which takes 20 seconds. Until then YARN may choose the host."""
+        wait_until(lambda: self.nodes()[host] == "LOST", f"YARN to miss {host}", timeout)
+
     def decommission(self, host: str, graceful_s: int | None = None, timeout: float = 60.0) -> None:
         """Exclude a host from YARN. With `graceful_s`, its containers may go on for so long.
 
