@@ -31,6 +31,14 @@ def test_what_builds_is_skipped_unless_it_is_asked_for() -> None:
     assert not why_skipped(command("mooring status"), with_builds=False)
 
 
+@pytest.mark.parametrize(
+    "text", ["yarn logs -applicationId a", "kubectl logs driver", "aws s3 cp a b", "spark-submit --master yarn job.py"]
+)
+def test_what_needs_a_cluster_of_another_kind_is_skipped(text: str) -> None:
+    assert why_skipped(command(text), with_builds=True)
+    assert not why_skipped(command("spark-submit job.py"), with_builds=True)
+
+
 def test_place_holders_are_filled_in_and_named() -> None:
     text, how = filled(
         NoScene(),  # type: ignore[arg-type]
