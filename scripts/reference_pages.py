@@ -140,6 +140,7 @@ def settings_page() -> str:
     """The page `conf/settings.md`, with links that work in docs/reference."""
     page = render_settings_page()
     page = re.sub(r"<!-- .*? -->", f"<!-- {_MADE_BY} -->", page, count=1)
+    page = re.sub(r"docs/quick-start/(\w+)\.md", r"[the quick start](../quick-start/\1.md)", page)
     return re.sub(r"docs/guides/(\w+)\.md", r"[\1](../guides/\1.md)", page)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from mooring.cli.commands import parse, parser_of
 from mooring.cli.exits import BadUsage
+from mooring.cli.machine.conf import render
 from mooring.cli.main import COMMANDS
 from mooring.model import events
 from scripts import log_lines, reference_pages, run_pages
@@ -83,6 +84,13 @@ def test_every_target_of_make_exists(page):
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = re.findall(r"(?:^|`)make ([a-z]+)", page.read_text(), re.MULTILINE)
     assert not [target for target in named if target not in targets]
+
+
+def test_the_page_for_emr_has_the_sample_as_the_command_prints_it():
+    (shown,) = re.findall(
+        r"^```json\n(.*?)^```$", (DOCS / "quick-start" / "emr.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert shown == render("emr")
 
 
 def test_commands_are_found_on_pages():

@@ -119,8 +119,54 @@ def test_the_jar_is_named_where_a_job_does_not_replace_it(target):
     assert not any(line.startswith("spark.jars ") for line in lines), "a job's --jars replaces spark.jars"
 
 
-def test_on_yarn_the_jar_is_among_those_that_a_job_adds_to():
-    assert json.loads(conf.render("emr", "s3://b/m.jar"))[0]["Properties"]["spark.yarn.dist.jars"] == "s3://b/m.jar"
+def emr(jar=None):
+    """The properties of each classification in the sample for EMR; the inner one of `spark-env` is named `export`."""
+    found = json.loads(conf.render("emr", jar))
+    inner = [part for outer in found for part in outer.get("Configurations", [])]
+    return {part["Classification"]: part["Properties"] for part in found + inner}
+
+
+def test_on_emr_a_job_may_have_jars_of_its_own():
+    keys = emr()["spark-defaults"]
+    assert keys["spark.yarn.dist.jars"] == "local:/mnt/mooring/mooring.jar", "a job's --jars are added to it"
+    assert "spark.jars" not in keys, "a job's --jars replaces it"
+
+
+def test_on_emr_the_class_paths_of_the_platform_are_kept():
+    assert not [key for key in emr()["spark-defaults"] if key.endswith("extraClassPath")]
+    exported = emr()["export"]["SPARK_DIST_CLASSPATH"].split(":")
+    assert exported == ["$SPARK_DIST_CLASSPATH", "/mnt/mooring/mooring.jar"]
+
+
+def test_on_emr_a_driver_in_client_mode_has_the_jar_that_the_executors_have():
+    given = emr("/opt/m.jar")
+    jar = given["spark-defaults"]["spark.yarn.dist.jars"].removeprefix("local:")
+    assert jar == "/opt/m.jar"
+    assert jar in given["export"]["SPARK_DIST_CLASSPATH"].split(":")
+
+
+def test_the_variable_of_emr_is_exported_by_the_classification_that_is_for_it():
+    (environment,) = [part for part in json.loads(conf.render("emr")) if part["Classification"] == "spark-env"]
+    assert environment["Properties"] == {}
+    assert [inner["Classification"] for inner in environment["Configurations"]] == ["export"]
+
+
+def test_on_emr_the_local_store_is_no_directory_with_other_files():
+    """A directory that holds files and is open to other users is refused, and the jar is open to all."""
+    keys = emr()["spark-defaults"]
+    jar = Path(keys["spark.yarn.dist.jars"].removeprefix("local:"))
+    assert jar.is_absolute()
+    assert Path(keys["spark.mooring.local.store.dir"]) not in jar.parents
+
+
+def test_on_emr_executors_can_be_asked_for_on_hosts():
+    assert emr()["spark-defaults"]["spark.dynamicAllocation.enabled"] == "false"
+    assert int(emr()["spark-defaults"]["spark.executor.instances"]) > 0
+    assert set(emr()["capacity-scheduler"]) == {
+        "yarn.scheduler.capacity.node-locality-delay",
+        "yarn.scheduler.capacity.rack-locality-additional-delay",
+    }
+    assert all(int(delay) > 0 for delay in emr()["capacity-scheduler"].values())
 
 
 def test_an_unknown_target_is_refused():

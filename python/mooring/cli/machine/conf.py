@@ -42,39 +42,26 @@ with the nearest valid name or value.
 _PLATFORMS = """
 ## Sample configurations
 
-`spark-defaults.conf` is for `spark-submit` on any cluster. The files for EMR, Databricks and Kubernetes follow the
-platforms' own documentation and have not been run there by us. What each needs besides:
+`mooring conf --target TARGET` prints each of them. The files for EMR, Databricks and Kubernetes follow the platforms'
+own documentation. We have not run them there. What each needs besides:
 
-- `spark-defaults.conf`: the jar at the same path on every host. A job's own `--driver-class-path` replaces
-  `spark.driver.extraClassPath`: such a job names this jar as well.
-- `emr.json`: a bootstrap action that makes `/mnt/mooring`, owned by the user that runs the containers. YARN gives each
-  container a temporary directory that it wipes, so the default of `local.store.dir` keeps nothing there. A job's
-  `--jars` replaces `spark.jars` and adds to `spark.yarn.dist.jars`: no more is needed with `--deploy-mode cluster`.
-  With `--deploy-mode client` the driver has the jars of `--jars` only: name this jar there as well.
-- A job in Scala or Java with `--deploy-mode cluster` on YARN, EMR too: the agent needs Spark's Python code and `py4j`
-  on the driver's host, and a container does not know where Spark lies. Where Spark is installed on the nodes, set
-  `spark.yarn.appMasterEnv.SPARK_HOME` (`/usr/lib/spark` on EMR). Else install `pyspark` for a Python 3.10 or later on
-  the nodes, and name it in `spark.mooring.agent.python`. Without that the log says `no agent could be started`, and
-  tasks run where Spark puts them.
-- `databricks.conf`: lines for the cluster's Spark configuration, and an init script that copies the jar to
-  `/databricks/jars`, as a plugin is loaded before the cluster's libraries are.
-- `kubernetes.conf`: an image with the jar in it; on each node a directory `/var/lib/mooring` that belongs to the user
-  of the image (185 in Spark's own; `DirectoryOrCreate` alone makes it root's), which is Spark's local directory as
-  well, so that files are shared by link; and a pod template for the executors that says on which node they are and, for
-  `spark.mooring.zone.provider=kubernetes`, in which zone. A pod has its node's zone as a label from Kubernetes 1.35 on
-  (in 1.33 and 1.34 behind the feature gate `PodTopologyLabelsAdmission`). Where `NODE_ZONE` is not set, the label is
-  looked for in `/etc/podinfo/labels`, a volume of the downward API with `metadata.labels`:
-
-      apiVersion: v1
-      kind: Pod
-      spec:
-        containers:
-        - name: spark-kubernetes-executor
-          env:
-          - name: NODE_NAME
-            valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
-          - name: NODE_ZONE
-            valueFrom: {fieldRef: {fieldPath: "metadata.labels['topology.kubernetes.io/zone']"}}
+- `spark-defaults.conf` is for `spark-submit` on any cluster. It needs the jar at the same path on every host. A job's
+  own `--driver-class-path` replaces `spark.driver.extraClassPath`: such a job names this jar as well.
+  On YARN see also docs/quick-start/yarn.md.
+- `emr.json` needs a bootstrap action, which docs/quick-start/emr.md has. It copies the jar to
+  `/mnt/mooring/mooring.jar` on every node, and lets the executors make `/mnt/mooring/store`. YARN gives each container
+  a temporary directory that it wipes, so the default of `local.store.dir` keeps nothing there.
+  A job may have `--jars` of its own: `spark.jars`, which they replace, is not used. They are added to
+  `spark.yarn.dist.jars`, from which executors have the jar, and a driver with `--deploy-mode cluster`. A driver with
+  `--deploy-mode client` has it from `SPARK_DIST_CLASSPATH`. `spark.driver.extraClassPath` stays as EMR sets it.
+  Put in your own number of executors.
+- `databricks.conf` needs an init script: docs/quick-start/databricks.md.
+- `kubernetes.conf` needs an image with the jar, a directory on each node, and a pod template:
+  docs/quick-start/kubernetes.md.
+- The agent needs a Python 3.10 or later on the driver's host, on YARN with `--deploy-mode cluster` on each node. It
+  needs neither PySpark nor `py4j`, also for a job in Scala or Java: `py4j` comes in the jar. Where the records lie in
+  ZooKeeper or Kafka, it needs `kazoo` or `confluent-kafka`. Without such a Python the log says
+  `no agent could be started`, and tasks run where Spark puts them.
 """
 
 
@@ -99,8 +86,8 @@ def run(arguments: argparse.Namespace) -> None:
 def render(target: str, jar: str | None = None) -> str:
     """The sample configuration for a target: `spark-submit`, `emr`, `databricks` or `kubernetes`.
 
-    `jar` is the place of the plugin's jar on that platform; without it a path that the reader replaces (`databricks`
-    needs none). An unknown target raises InvalidSettingError that lists them.
+    `jar` is the path of the plugin's jar on each host of that platform; without it a path that the reader replaces, or
+    the one of docs/quick-start (`databricks` needs none). An unknown target raises InvalidSettingError that lists them.
     """
     renderer = _RENDERERS.get(target)
     if renderer is None:
@@ -157,14 +144,37 @@ def _kubernetes(jar: str | None) -> str:
 
 
 def _emr(jar: str | None) -> str:
-    place = jar or "s3://bucket/path/to/mooring.jar"
-    properties = {
+    """EMR reads the configuration before it starts the cluster. Not tried on EMR.
+
+    Of the keys that name jars, a job's --jars replaces spark.jars and adds to spark.yarn.dist.jars. EMR itself sets the
+    class paths of drivers and executors, and a value here would replace these. `local:` means that the jar is on the
+    host already. EMR writes spark-env into spark-env.sh as shell code, so a variable keeps what it had before.
+    """
+    path = jar or "/mnt/mooring/mooring.jar"
+    defaults = {
         "spark.plugins": PLUGIN,
-        "spark.jars": place,
-        "spark.yarn.dist.jars": place,
-        "spark.mooring.local.store.dir": "/mnt/mooring",
+        "spark.yarn.dist.jars": f"local:{path}",
+        "spark.mooring.local.store.dir": "/mnt/mooring/store",
+        # EMR switches it on. With it no executor is asked for on the hosts that have the state.
+        "spark.dynamicAllocation.enabled": "false",
+        "spark.executor.instances": "4",
     }
-    return json.dumps([{"Classification": "spark-defaults", "Properties": properties}], indent=2) + "\n"
+    # How many nodes YARN passes over before it gives a container on another host than asked for.
+    passed_over = "40"
+    scheduler = {
+        f"yarn.scheduler.capacity.{name}-delay": passed_over for name in ("node-locality", "rack-locality-additional")
+    }
+    exported = _classification("export", {"SPARK_DIST_CLASSPATH": f"$SPARK_DIST_CLASSPATH:{path}"})
+    classifications = [
+        _classification("spark-defaults", defaults),
+        {**_classification("spark-env", {}), "Configurations": [exported]},
+        _classification("capacity-scheduler", scheduler),
+    ]
+    return json.dumps(classifications, indent=2) + "\n"
+
+
+def _classification(name: str, properties: Mapping[str, str]) -> dict[str, object]:
+    return {"Classification": name, "Properties": properties}
 
 
 def _databricks(jar: str | None) -> str:
