@@ -144,11 +144,14 @@ def _kubernetes(jar: str | None) -> str:
 
 
 def _emr(jar: str | None) -> str:
-    """EMR reads the configuration before it starts the cluster. Not tried on EMR.
+    """The configuration of a cluster on EMR, as EMR takes it when the cluster is created. Not tried on EMR.
 
-    Of the keys that name jars, a job's --jars replaces spark.jars and adds to spark.yarn.dist.jars. EMR itself sets the
-    class paths of drivers and executors, and a value here would replace these. `local:` means that the jar is on the
-    host already. EMR writes spark-env into spark-env.sh as shell code, so a variable keeps what it had before.
+    A job's own --jars replace spark.jars, so that key is not used. They are added to spark.yarn.dist.jars
+    (`SparkSubmit.prepareSubmitEnvironment`). That key serves executors and a driver in cluster mode. `local:` stands
+    for a file that each host has.
+
+    A driver in client mode has the jar from SPARK_DIST_CLASSPATH. spark.driver.extraClassPath would replace the value
+    that EMR sets. EMR writes what is exported here into spark-env.sh, where the shell puts in the earlier value.
     """
     path = jar or "/mnt/mooring/mooring.jar"
     defaults = {
