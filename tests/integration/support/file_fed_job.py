@@ -55,6 +55,11 @@ def batches_in(checkpoint: Path, log: str) -> set[int]:
     return {int(entry.name) for entry in (checkpoint / log).glob("*") if entry.name.isdigit()}
 
 
+def committed_in(checkpoint: Path) -> int:
+    """How many batches of a query were committed; Spark may have removed the entries of the first ones."""
+    return max(batches_in(checkpoint, "commits"), default=-1) + 1
+
+
 def is_at_rest(checkpoint: Path) -> bool:
     """Whether a query has batches, none is running, and none without data is about to begin."""
     begun, ended = batches_in(checkpoint, "offsets"), batches_in(checkpoint, "commits")
@@ -133,8 +138,8 @@ class Load:
             return {version: job_model_from_json(text) for version, text in records.job_models().items()}
 
     def committed(self) -> int:
-        """The number of committed batches in the checkpoint."""
-        return len(batches_in(self.checkpoint, "commits"))
+        """The number of batches that were committed."""
+        return committed_in(self.checkpoint)
 
     def counter(self, name: str) -> int:
         return int(self.status().get("counters", {}).get(name, 0))

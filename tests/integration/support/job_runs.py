@@ -10,6 +10,7 @@ from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.spark_home import spark_home
 from mooring.testing.submission import Submission
 from tests.integration.support import answers
+from tests.integration.support.file_fed_job import committed_in
 from tests.integration.support.job_outputs import Row, counted, read_batches, read_sink
 from tests.integration.support.short_lived_settings import SHORT_LIVED
 
@@ -76,11 +77,11 @@ class JobRun:
         self.answer = job.answer(events)
         self.outputs = directory / "outputs"
         self.arguments = [events, directory / "checkpoints", self.outputs]
-        self._commits = [directory / "checkpoints" / query / "commits" for query in self.answer]
+        self._checkpoints = [directory / "checkpoints" / query for query in self.answer]
 
     def committed(self) -> int:
         """The number of committed batches of the slowest query of the job."""
-        return min(sum(name.name.isdigit() for name in commits.glob("*")) for commits in self._commits)
+        return min(committed_in(checkpoint) for checkpoint in self._checkpoints)
 
     def disturb(self, cluster: SparkCluster, submission: Submission) -> None:
         """Kill an executor after some batches, and wait for some more."""

@@ -13,7 +13,7 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
 from tests.integration.support import answers
-from tests.integration.support.file_fed_job import batches_in, is_at_rest, status_in
+from tests.integration.support.file_fed_job import batches_in, committed_in, is_at_rest, status_in
 from tests.integration.support.job_runs import FILES, JOBS, PYTHON_JOBS, Job, JobRun
 
 WITHOUT_AN_END = [job for job in PYTHON_JOBS if job.name != "foreach_batch"]
@@ -79,7 +79,7 @@ class DrainableJob:
     def committed(self, query: str | None = None) -> int:
         """The number of committed batches of a query, or of the slowest query."""
         queries = [query] if query is not None else self.queries
-        return min(len(batches_in(self._checkpoint(name), "commits")) for name in queries)
+        return min(committed_in(self._checkpoint(name)) for name in queries)
 
     def is_idle(self) -> bool:
         """Whether each query has committed all written input, and no batch is running or about to begin."""
