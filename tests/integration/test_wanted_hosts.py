@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.integration.support.store_with_open_copy import scala_object
 
 pytestmark = pytest.mark.one_jvm
 
-NAME = "wanted-hosts-nightly-clicks--2-.json"
+NAME = f"wanted-hosts-nightly-clicks--2--{hashlib.sha256(b'nightly clicks (2)').hexdigest()[:8]}.json"
 
 
 def scala_seq(jvm: Any, values: list[str]) -> Any:

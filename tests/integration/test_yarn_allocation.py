@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.yarn import DriverOnYarn, YarnCluster
-from tests.integration.support.job_runs import JOB_CONF, PYTHON_JOBS
+from tests.integration.support.job_runs import JOB_CONF, JOBS, PYTHON_JOBS
 from tests.integration.support.job_to_drain import DrainableJob
 from tests.integration.support.job_with_warm_copies import STANDBY, JobWithCopies
 
@@ -23,6 +24,12 @@ KEEPS_LOCALITY = {
 }
 """YARN gives a container on another host only after this many heartbeats of hosts that were not asked for."""
 TASKS = int(JOB_CONF["spark.sql.shuffle.partitions"])
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.executor.instances": "0",
+    "spark.dynamicAllocation.maxExecutors": str(EXECUTORS),
+    "spark.dynamicAllocation.executorIdleTimeout": "600s",
+}
 ALLOCATION = "spark.mooring.executor.allocation.enabled"
 
 
@@ -42,7 +49,7 @@ class RestartedJob(JobWithCopies):
         windows = next(job for job in PYTHON_JOBS if job.name == "windowed_aggregation")
         self.drainable = DrainableJob(windows, cluster, directory, **conf)
         super().__init__(cluster, self.drainable, self.drainable.submission)
-        self.yarn = cluster
+        self.directory = directory
 
     def hosts(self) -> list[str]:
         """The host of each executor that lives."""
@@ -67,6 +74,19 @@ class RestartedJob(JobWithCopies):
         self.job.terminate()
         fetched = sum(opening["remote-bytes"] for opening in self.start(**conf))
         return self.hosts(), fetched
+
+    def hosts_in_file(self) -> set[str]:
+        """The hosts on which the next start wants executors; empty before there is a file."""
+        return {
+            host
+            for file in self.directory.rglob("wanted-hosts-*.json")
+            for host in json.loads(file.read_text())["hosts"]
+        }
+
+    def first_host(self) -> str:
+        """The host of the oldest executor that lives."""
+        oldest = min(self.cluster.executors(self.job.application), key=lambda executor: int(executor.id))
+        return oldest.host
 
     def drain(self) -> None:
         assert self.drainable.command("drain", "--wait", "--timeout", "180s") == 0
@@ -102,9 +122,8 @@ def test_an_executor_and_an_application_master_that_are_lost_come_back_on_their_
     hosts = job.hosts()
     assert job.restart() == (hosts, 0)
     for host in hosts[:2]:
-        before = job.pids_at(host)
         cluster.kill_executor(host, job.job.application)
-        job.wait_until_replaced(host, before)
+        job.job.wait_until(lambda: len(job.hosts()) == EXECUTORS, "another executor", 60)
         job.commit_more()
         assert job.hosts() == hosts
     master = cluster.masters(job.job.application)[0]
@@ -135,7 +154,8 @@ def test_a_host_that_is_gone_costs_its_own_share_only(cluster: YarnCluster, tmp_
 
 
 def test_a_driver_in_a_container_gets_the_hosts_too(cluster: YarnCluster, tmp_path: Path) -> None:
-    job = RestartedJob(cluster, tmp_path, **{"spark.submit.deployMode": "cluster"})
+    modules = {"spark.submit.pyFiles": str(JOBS / "streams.py")}
+    job = RestartedJob(cluster, tmp_path, **{"spark.submit.deployMode": "cluster", **modules})
     hosts = job.hosts()
     assert [job.restart() for _ in range(2)] == [(hosts, 0)] * 2
     before = len(job.openings())
@@ -157,4 +177,16 @@ def test_no_executor_is_asked_for_at_a_drained_host(cluster: YarnCluster, tmp_pa
     assert job.drainable.command("drain-host", drained, "--wait", "--timeout", "120s") == 0
     hosts, _ = job.restart()
     assert drained not in hosts
+    job.drain()
+
+
+def test_dynamic_allocation_prefers_the_hosts_of_the_last_run(cluster: YarnCluster, tmp_path: Path) -> None:
+    job = RestartedJob(cluster, tmp_path, **DYNAMIC)
+    job.job.wait_until(lambda: job.hosts() and set(job.hosts()) == job.hosts_in_file(), "the file with the hosts", 60)
+    for _ in range(3):
+        wanted = job.hosts_in_file()
+        job.job.terminate()
+        job.start()
+        assert job.first_host() in wanted
+        job.job.wait_until(lambda: set(job.hosts()) == job.hosts_in_file(), "the file with the hosts", 60)
     job.drain()

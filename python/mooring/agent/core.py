@@ -13,7 +13,7 @@ from mooring.agent.absorb import absorb
 from mooring.agent.agent_state import AgentState
 from mooring.agent.drains.advance import advanced as drains_advanced
 from mooring.agent.drains.advance import is_about_drains
-from mooring.agent.planning.binding import drop_expired, rebind_deadline_ms
+from mooring.agent.planning.binding import drop_expired, rebind_deadline_ms, with_newcomers_bound
 from mooring.agent.planning.lending import describe_loan_changes
 from mooring.agent.planning.loss_messages import describe_loss
 from mooring.agent.planning.wanted_hosts import describe_allocation
@@ -97,7 +97,8 @@ def _only_informs_the_next_job_model(fleet: Fleet, event: events.Event) -> bool:
 
 def _plan_when_due(state: AgentState, fleet_before: Fleet, now_ms: int) -> tuple[AgentState, list[Order]]:
     """Drop processors whose executor did not come back in time, and make the next job model when it is due."""
-    fleet = drop_expired(state.fleet, now_ms, waited_for(state.queue))
+    restarting = waited_for(state.queue)
+    fleet = with_newcomers_bound(drop_expired(state.fleet, now_ms, restarting), now_ms, restarting)
     fleet, warnings = regroup_when_due(fleet, now_ms)
     loan_changes = [LogLine(line) for line in describe_loan_changes(fleet_before, fleet)]
     return replace(state, fleet=fleet), [*warnings, *loan_changes]

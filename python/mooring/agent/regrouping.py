@@ -85,8 +85,9 @@ def _may_be_released(fleet: Fleet, query: Query, now_ms: int) -> bool:
     """
     if not any(processor.executor for processor in fleet.processors.values()):
         return False
-    may_others_come = not 0 < fleet.allocation.executors <= len(fleet.executors)
-    awaits_last_run = may_others_come and any(p.is_awaited and p.executor is None for p in fleet.processors.values())
+    awaits_last_run = not fleet.has_all_executors and any(
+        p.is_awaited and p.executor is None for p in fleet.processors.values()
+    )
     return (fleet.timers.regroup_at_ms is None and not awaits_last_run) or now_ms >= first_plan_deadline_ms(
         fleet, query
     )

@@ -115,7 +115,7 @@ def _allocation(fleet: Fleet) -> Mapping[str, Any]:
     asked = fleet.allocation.hosts_asked
     if not asked:
         return {}
-    in_vain, instead = elsewhere(fleet)
+    in_vain, instead = elsewhere(fleet.allocation)
     return {"allocation": {"asked": list(asked), "not-given": list(in_vain), "given-instead": list(instead)}}
 
 

@@ -94,8 +94,8 @@ TABLE: tuple[Setting, ...] = (
         "executor.allocation.enabled",
         "boolean",
         "true",
-        "Whether the cluster manager is asked for executors on the hosts that have the state. On YARN, with a fixed"
-        " number of executors.",
+        "Whether YARN is asked for executors on the hosts that have the state. With dynamic allocation Spark prefers"
+        " these hosts.",
     ),
     Setting(
         "processor.rebind.timeout",

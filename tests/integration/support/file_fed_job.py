@@ -60,6 +60,11 @@ def committed_in(checkpoint: Path) -> int:
     return max(batches_in(checkpoint, "commits"), default=-1) + 1
 
 
+def offset_of(checkpoint: Path, batch: int) -> int:
+    """The offset of the file source, its only one or its last one, after a batch: the newest entry of its log."""
+    return int(json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])["logOffset"])
+
+
 def is_at_rest(checkpoint: Path) -> bool:
     """Whether a query has batches, none is running, and none without data is about to begin."""
     begun, ended = batches_in(checkpoint, "offsets"), batches_in(checkpoint, "commits")
@@ -103,8 +108,9 @@ class Load:
     def is_answered(self, number: int) -> bool:
         """Whether the batch with this input file is committed."""
         logs = (self.checkpoint / "sources/0").glob("[0-9]*")  # one in ten is "9.compact"
-        batches = [log.name.split(".")[0] for log in logs if f"/{number:06}." in log.read_text()]
-        return any((self.checkpoint / "commits" / batch).exists() for batch in batches)
+        offsets = [int(log.name.split(".")[0]) for log in logs if f"/{number:06}." in log.read_text()]
+        committed = self.committed()
+        return bool(offsets) and committed > 0 and min(offsets) <= offset_of(self.checkpoint, committed - 1)
 
     def is_idle(self) -> bool:
         """Whether all written input is committed, and no batch is running or about to begin."""

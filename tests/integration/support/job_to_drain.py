@@ -13,7 +13,7 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
 from tests.integration.support import answers
-from tests.integration.support.file_fed_job import batches_in, committed_in, is_at_rest, status_in
+from tests.integration.support.file_fed_job import batches_in, committed_in, is_at_rest, offset_of, status_in
 from tests.integration.support.job_runs import FILES, JOBS, PYTHON_JOBS, Job, JobRun
 
 WITHOUT_AN_END = [job for job in PYTHON_JOBS if job.name != "foreach_batch"]
@@ -101,9 +101,8 @@ class DrainableJob:
 
     def files_read(self, query: str) -> int:
         """The number of input files in batches of a query."""
-        offsets = self._checkpoint(query) / "offsets"
-        newest = offsets / str(max(batches_in(offsets.parent, "offsets")))
-        return int(json.loads(newest.read_text().splitlines()[-1])["logOffset"]) + 1
+        checkpoint = self._checkpoint(query)
+        return offset_of(checkpoint, max(batches_in(checkpoint, "offsets"))) + 1
 
     def is_at(self, phase: str) -> bool:
         """Whether the drain of the query that feeds the others has reached this phase."""

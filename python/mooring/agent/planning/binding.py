@@ -80,6 +80,32 @@ def drop_expired(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) 
     return replace(fleet, processors=remaining, timers=timers).without_overrides_of_lost_processors()
 
 
+def with_newcomers_bound(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) -> Fleet:
+    """The fleet with processors that wait in vain bound to executors that came elsewhere instead.
+
+    When the application has all executors that it asks for, no other one comes to the place of a processor that waits.
+    An executor whose processors are not in a job model yet gets the waiting processors of one executor, the ones with
+    most tasks first, in place of its own. Not those in `kept`, which restart for an operator.
+    """
+    if not fleet.has_all_executors:
+        return fleet
+    for executor in sorted(fleet.executors.values(), key=lambda e: natural_order(e.id)):
+        own = {p.id for p in fleet.processors.values() if p.executor == executor.id}
+        is_new = own and not own & fleet.model.containers.keys()
+        waiting = _waiting_in_vain(fleet, kept)
+        if is_new and waiting and executor.location not in fleet.overrides.drained:
+            others = {id: processor for id, processor in fleet.processors.items() if id not in own}
+            bound = {processor.id: _bound(processor, executor) for processor in waiting}
+            fleet = ask_for_regrouping(replace(fleet, processors={**others, **bound}), now_ms)
+    return fleet
+
+
+def _waiting_in_vain(fleet: Fleet, kept: frozenset[str]) -> list[Processor]:
+    """The processors with the most tasks that wait and shared their last executor; not the spare ones."""
+    waiting = [p for p in fleet.processors.values() if p.executor is None and not p.is_spare and p.id not in kept]
+    return _with_most_tasks(fleet, waiting)
+
+
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:
     """When the processor is dropped, in milliseconds since the epoch; infinity while it has an executor."""
     return float("inf") if processor.executor else processor.unbound_since_ms + fleet.timing.rebind_timeout_ms
@@ -204,7 +230,14 @@ def _waiting_at(fleet: Fleet, location: str) -> list[Processor]:
     come those that shared its last executor.
     """
     waiting = [p for p in fleet.processors.values() if p.executor is None and _may_be_carried_at(fleet, p, location)]
-    first = min(waiting, key=lambda p: (p.location != location, -_size(fleet, p), natural_order(p.id)), default=None)
+    here = [p for p in waiting if p.location == location]
+    first = _with_most_tasks(fleet, here or waiting)
+    return [p for p in waiting if p in first or (first and p.was_on and p.was_on == first[0].was_on)]
+
+
+def _with_most_tasks(fleet: Fleet, waiting: list[Processor]) -> list[Processor]:
+    """The one of these processors with the most tasks, with those that shared its last executor."""
+    first = min(waiting, key=lambda p: (-_size(fleet, p), natural_order(p.id)), default=None)
     return [p for p in waiting if first and (p is first or (p.was_on and p.was_on == first.was_on))]
 
 

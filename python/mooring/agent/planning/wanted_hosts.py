@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mooring.agent.state.fleet import Fleet, Processor
+from mooring.agent.state.fleet_parts import Allocation
 from mooring.allocation import Carrier, given_elsewhere, hosts_wanted
+from mooring.model import natural_order
+
+_DELAYS: Final = "yarn.scheduler.capacity.node-locality-delay and .rack-locality-additional-delay"
 
 
 def wanted_hosts(fleet: Fleet) -> tuple[str, ...]:
-    """One host for each executor that carries processors, the most important first.
+    """One host for each executor that carries processors: first as many as the application asks for, then the others.
 
-    Hosts that are drained are left out. A processor that waits for an executor wants it at its own location.
+    Each part is sorted, so that the hosts change only when other ones are wanted. Hosts that are drained are left out.
+    A processor that waits for an executor wants it at its own location.
     """
     closed = {fleet.host_of(location) or location for location in fleet.overrides.drained}
-    return hosts_wanted(_carriers(fleet), closed)
+    found, most = hosts_wanted(_carriers(fleet), closed), fleet.allocation.executors
+    return (*sorted(found[:most], key=natural_order), *sorted(found[most:], key=natural_order))
 
 
 def _carriers(fleet: Fleet) -> list[Carrier]:
@@ -38,26 +46,24 @@ def _task_count(fleet: Fleet, processor: Processor) -> int:
 
 
 def describe_allocation(before: Fleet, fleet: Fleet) -> list[str]:
-    """The log line for executors that came on other hosts than asked for, once as many are there as were asked for."""
-    if not _is_complete(fleet) or _is_complete(before) or not fleet.allocation.hosts_asked:
+    """The log line for executors that came on other hosts than asked for, once all of the start are there."""
+    if fleet.allocation.hosts_given is before.allocation.hosts_given:
         return []
-    in_vain, instead = elsewhere(fleet)
+    in_vain, instead = elsewhere(fleet.allocation)
     if not in_vain:
         return []
     return [
         f"the cluster manager gave {len(in_vain)} of {len(fleet.allocation.hosts_asked)} executors on other hosts than"
-        f" asked for: on {_named(instead)}, not on {_named(in_vain)}; their state is fetched"
+        f" asked for: on {_named(instead)}, not on {_named(in_vain)}; their state is fetched. If those hosts had room,"
+        f" the scheduler gave them up early: {_DELAYS} say when"
     ]
 
 
-def elsewhere(fleet: Fleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def elsewhere(allocation: Allocation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The hosts that the application asked for at its start and did not get, and those that it got instead."""
-    given = [executor.host or executor.location for executor in fleet.executors.values()]
-    return given_elsewhere(fleet.allocation.hosts_asked, given)
-
-
-def _is_complete(fleet: Fleet) -> bool:
-    return 0 < fleet.allocation.executors <= len(fleet.executors)
+    if not allocation.hosts_asked or allocation.hosts_given is None:
+        return (), ()
+    return given_elsewhere(allocation.hosts_asked, allocation.hosts_given)
 
 
 def _named(hosts: tuple[str, ...]) -> str:

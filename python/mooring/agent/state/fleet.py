@@ -186,6 +186,11 @@ class Fleet:
         return {id: processor.executor for id, processor in self.processors.items() if processor.executor is not None}
 
     @property
+    def has_all_executors(self) -> bool:
+        """Whether as many executors are here as the application asks for, so that no other one comes."""
+        return 0 < self.allocation.executors <= len(self.executors)
+
+    @property
     def is_incomplete(self) -> bool:
         """Whether a processor waits for an executor."""
         return any(processor.executor is None for processor in self.processors.values())
@@ -269,7 +274,11 @@ class Fleet:
         """With one executor added or replaced."""
         host_of = {**self.allocation.host_of, executor.location: executor.host or executor.location}
         allocation = replace(self.allocation, host_of=host_of)
-        return replace(self, executors={**self.executors, executor.id: executor}, allocation=allocation)
+        known = replace(self, executors={**self.executors, executor.id: executor}, allocation=allocation)
+        if known.has_all_executors and allocation.hosts_given is None:
+            given = tuple(other.host or other.location for other in known.executors.values())
+            return replace(known, allocation=replace(allocation, hosts_given=given))
+        return known
 
     def host_of(self, location: str) -> str | None:
         """The host of a location; None where it is not known."""

@@ -65,12 +65,14 @@ class Application:
 class Allocation:
     """What the application asks its cluster manager for.
 
-    `executors` is how many executors it asks for; 0 where that changes or is not known. `hosts_asked` are the hosts
+    `executors` is how many executors it asks for; 0 where that changes or is not known. `hosts_given` are the hosts of
+    its first executors, once all are there; None before. `hosts_asked` are the hosts
     that it asked for at its start. `host_of` maps the locations of this application's executors to their hosts.
     """
 
     executors: int = 0
     hosts_asked: tuple[str, ...] = ()
+    hosts_given: tuple[str, ...] | None = None
     host_of: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -67,12 +67,27 @@ def test_the_first_plan_says_on_which_hosts_executors_are_wanted() -> None:
 def test_a_lost_executor_is_wanted_on_its_host_until_its_tasks_are_elsewhere_for_good() -> None:
     story = placed(on_yarn(), "1@h2", "2@h3", "3@h4")
     story.dies("2")
-    assert wanted(story)[-1] == ("h2", "h4", "h3")
+    story.after(1_000)
+    assert wanted(story) == [("h2", "h3", "h4")]
+    story.after(61_000)
+    assert sorted(wanted(story)[-1]) == ["h2", "h4"]
+
+
+def test_an_executor_that_comes_elsewhere_gets_the_tasks_of_the_lost_one() -> None:
+    story = placed(on_yarn(), "1@h2", "2@h3", "3@h4")
+    before = story.first_choice("q")
+    story.dies("2")
     story.joins("4@h9")
     story.after(4_000)
-    assert sorted(wanted(story)[-1][:3]) == ["h2", "h4", "h9"]
-    story.after(61_000)
+    assert story.first_choice("q") == {task: "4" if id == "2" else id for task, id in before.items()}
     assert sorted(wanted(story)[-1]) == ["h2", "h4", "h9"]
+
+
+def test_an_executor_that_comes_beside_the_others_gets_tasks_of_its_own() -> None:
+    story = placed(on_yarn(executors=0), "1@h2", "2@h3", "3@h4")
+    story.dies("2")
+    story.joins("4@h9")
+    assert {processor.location for processor in story.state.fleet.processors.values()} == {"h2", "h3", "h4", "h9"}
 
 
 def test_no_executor_is_wanted_at_a_drained_host() -> None:
@@ -111,7 +126,8 @@ def test_executors_on_other_hosts_are_logged_once_and_shown() -> None:
     lines = [order.message for order in story.orders if isinstance(order, LogLine)]
     assert lines == [
         "the cluster manager gave 1 of 3 executors on other hosts than asked for: on h6, not on h3;"
-        " their state is fetched"
+        " their state is fetched. If those hosts had room, the scheduler gave them up early:"
+        " yarn.scheduler.capacity.node-locality-delay and .rack-locality-additional-delay say when"
     ]
     status = status_of(story.state.fleet, Counters(), 0)
     assert status["allocation"] == {"asked": ["h2", "h3", "h4"], "not-given": ["h3"], "given-instead": ["h6"]}

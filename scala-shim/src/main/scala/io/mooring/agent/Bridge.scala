@@ -158,7 +158,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   }
 
   /** The hosts on which executors are wanted, one for each executor: a JSON array, the most important first. */
-  def wantHosts(json: String): Unit = operations.wantHosts(Json.read(json).asScala.toSeq.map(_.asText))
+  def wantHosts(json: String): Unit = serving(operations.wantHosts(Json.read(json).asScala.toSeq.map(_.asText)))
 
   private def tellGivenUp(request: String, executor: String): Unit =
     tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))

@@ -2,7 +2,7 @@ package io.mooring.allocation
 
 import java.util.concurrent.TimeUnit
 
-import io.mooring.common.{Daemon, FailOpen, Names, SettingsTable}
+import io.mooring.common.{Daemon, FailOpen, Log, Names, SettingsTable}
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.scheduler.shims.AllocationShim
 import org.apache.spark.shims.Capability
@@ -15,8 +15,10 @@ import org.apache.spark.shims.Capability
  * number is set to 0 while the application master reads it, and one thread asks for the executors when the application master has
  * registered. In client mode the application master reads the settings before `listenersStart`, in cluster mode after it.
  *
+ * With dynamic allocation Spark's own manager asks, and gets the hosts as a preference. The number is the manager's.
+ *
  * The thread that makes the SparkContext calls `begin` and `listenersStart`; any thread calls `want`. Depends on `AllocationShim` and on
- * `Capability.ExecutorsOnHosts`. When anything fails, the same number of executors is asked for on any host, as by stock Spark.
+ * `Capability.ExecutorsOnHosts`. When requests fail, the same number of executors is asked for on any host, as by stock Spark.
  */
 final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: SettingsTable) {
   import ExecutorRequests._
@@ -30,16 +32,21 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
    * The time between two steps. After a request the application master waits for its interval before it asks for YARN's answer. It may
    * wait twice, when the request comes while it speaks with YARN.
    */
-  private val stepMs = 2 * (if (conf.contains(FirstInterval)) conf.getTimeAsMs(FirstInterval) else if (isInCluster) UsualIntervalMs else ClientIntervalMs) + SlackMs
+  private val stepMs = {
+    val intervalMs = if (conf.contains(FirstInterval)) conf.getTimeAsMs(FirstInterval) else if (isInCluster) UsualIntervalMs else ClientIntervalMs
+    math.min(2 * intervalMs + SlackMs, LongestStepMs)
+  }
+
+  private val isDynamic = AllocationShim.isDynamic(conf)
 
   /** How many executors the user wants; 0 where Spark changes the number, or where it is not known. */
-  val total: Int = if (AllocationShim.isDynamic(conf)) 0 else AllocationShim.executors(context, conf)
+  val total: Int = if (isDynamic) 0 else AllocationShim.executors(context, conf)
 
   @volatile private var wanted = Seq.empty[String]
   @volatile private var isLowered = false
   private var usersValues = Map.empty[String, Option[String]] // of the settings that are changed while the application master reads them
   @volatile private var isStopping = false
-  private var thread: Option[Thread] = None
+  private var threads = Seq.empty[Thread]
   private val changed = new Object
 
   /** The hosts on which executors are asked for at the start; empty where YARN chooses. */
@@ -47,15 +54,29 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
   @volatile private var atStart = Seq.empty[String]
 
   /** Before Spark makes its scheduler. */
-  def begin(): Unit = if (manager.nonEmpty && total > 0) {
-    FailOpen.otherwise("request of executors on hosts", ())(file.read().foreach(hosts => wanted = hosts))
+  def begin(): Unit = for (yarn <- manager if total > 0 || isDynamic) {
+    wanted = hostsOfLastRun()
+    threads = Seq(Daemon.start("mooring-executor-requests")(untilStopped(follow(yarn))), Daemon.start("mooring-wanted-hosts")(untilStopped(keepFile())))
     if (wanted.nonEmpty && mayLower) {
-      val listeners = conf.getOption(Listeners).toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
-      conf.set(Listeners, (listeners :+ Names.AllocationListener).mkString(","))
-      atStart = wanted.take(total)
-      if (!isInCluster) lower()
+      atStart = if (isDynamic) wanted else wanted.take(total)
+      val listeners = conf.getOption(Listeners).toSeq.flatMap(_.split(',')).map(_.trim).filterNot(Set("", Names.AllocationListener))
+      conf.set(Listeners, (Names.AllocationListener +: listeners).mkString(",")) // first, so that the user's own see the user's settings
+      if (!isInCluster && !isDynamic) lower()
     }
-    thread = Some(Daemon.start("mooring-executor-requests")(run()))
+  }
+
+  /** Empty where there is no file, and where storage does not answer in time. */
+  private def hostsOfLastRun(): Seq[String] = {
+    @volatile var found: Option[Seq[String]] = None
+    val reader = Daemon.start("mooring-wanted-hosts-read") {
+      found = FailOpen.otherwise[Option[Seq[String]]]("read of the wanted hosts", Some(Nil))(file.read().orElse(Some(Nil)))
+    }
+    reader.join(LongestReadMs)
+    if (found.isEmpty) {
+      Log.warn(s"the file with the wanted hosts was not read within $LongestReadMs ms: executors are asked for on any hosts")
+      reader.interrupt()
+    }
+    found.getOrElse(Nil)
   }
 
   /** Push-based shuffle counts the executors when the scheduler is made, which in client mode is while the number is 0. */
@@ -63,14 +84,15 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
 
   /** Spark makes the listeners of the application: after the scheduler has started, and before it waits for executors. */
   def listenersStart(): Unit =
-    if (isInCluster) lower()
+    if (isDynamic) manager.foreach(_.prefer(counts(wanted)))
+    else if (isInCluster) lower()
     else if (isLowered) {
       restore()
       manager.foreach(_.expect(total))
     }
 
   private def lower(): Unit = synchronized {
-    val failures = math.max(LeastFailures, 2 * total) // as Spark computes it; at 0 executors it would be less
+    val failures = math.max(LeastFailures, 2 * conf.getInt(Instances, 0)) // as Spark computes it from the user's number
     val lowered = Map(Instances -> "0") ++
       Option.when(!FailureLimits.exists(conf.contains))(FailureLimits.head -> failures.toString) ++
       Option.when(!isInCluster && !conf.contains(FirstInterval))(FirstInterval -> s"${ClientIntervalMs}ms")
@@ -90,59 +112,75 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
     changed.synchronized(changed.notifyAll())
   }
 
-  private def run(): Unit = {
-    var kept = wanted // in the file
-    try while (!isStopping) {
+  private def isOver = isStopping || context.isStopped
+
+  /** Calls `look`, which returns the milliseconds until the next look; at once when other hosts are wanted. */
+  private def untilStopped(look: => Long): Unit =
+    try while (!isOver) {
       val hosts = wanted
-      if (hosts != kept) {
-        FailOpen.otherwise("note of the wanted hosts", ())(file.write(hosts))
-        kept = hosts
-      }
-      for (yarn <- manager) failures = FailOpen.otherwise("request of executors on hosts", failures + 1) {
-        follow(yarn, if (failures < MostFailures) hosts else Nil)
-        0
-      }
-      changed.synchronized {
-        if (!isStopping && wanted == hosts) changed.wait(if (isLowered && asked.isEmpty) FirstLookMs else LookMs)
-      }
+      val pauseMs = look
+      changed.synchronized(if (!isOver && wanted == hosts) changed.wait(pauseMs))
     } catch { case _: InterruptedException => } // the application ends
+
+  private var kept: Option[Seq[String]] = None // in the file, since this application has begun
+
+  /** A thread of its own: storage that does not answer must not hold up a request for executors. */
+  private def keepFile(): Long = {
+    val hosts = wanted
+    val hasHosts = kept.contains(hosts) || (kept.isEmpty && hosts == atStart) || hosts.isEmpty
+    if (!hasHosts && FailOpen.otherwise("note of the wanted hosts", false) { file.write(hosts); true }) kept = Some(hosts)
+    if (hasHosts || kept.contains(hosts)) LookMs else WriteAgainMs
   }
 
   private var failures = 0 // in a row; after `MostFailures` no hosts are named, as the executors themselves must be asked for
   private var asked: Option[(AnyRef, Map[String, Int])] = None // the application master that was asked last, and the hosts
 
+  private def follow(yarn: AllocationShim): Long = {
+    failures = FailOpen.otherwise("request of executors on hosts", failures + 1) {
+      val hosts = if (failures < MostFailures) wanted else Nil
+      if (isDynamic) yarn.prefer(counts(hosts)) else ask(yarn, hosts)
+      0
+    }
+    if (isLowered && asked.isEmpty) FirstLookMs else LookMs
+  }
+
   /** Asks a new application master for all executors, if it has read the number 0. Asks a known one when the wanted hosts have changed. */
-  private def follow(yarn: AllocationShim, hosts: Seq[String]): Unit = for (master <- yarn.master) {
+  private def ask(yarn: AllocationShim, hosts: Seq[String]): Unit = for (master <- yarn.master) {
     val byHost = counts(hosts.take(total))
     val isNew = !asked.exists(_._1 eq master)
     if (isNew) restore()
     if (isNew && isLowered) askInSteps(yarn, hosts)
-    else if (!isNew && byHost.nonEmpty && !asked.exists(_._2 == byHost)) yarn.request(yarn.requested.getOrElse(total), byHost)
+    else if (!isNew && byHost.nonEmpty && !asked.exists(_._2 == byHost))
+      // A master that has asked for executors by itself has no number from this driver.
+      for (number <- yarn.requested.orElse(Option.when(!isLowered)(total)) if !isOver) yarn.request(number, byHost)
     asked = Some(master -> (if (isNew && !isLowered) Map.empty else byHost))
   }
 
   /**
    * Each request for a container names all hosts that lack one, so YARN may put two on one host. So each step names few hosts. Between two
    * steps YARN has time to answer: a new request beside one that is answered, and whose answer has not arrived, asks for one container too
-   * many. The first step is sent twice, as Spark forgets a request that comes while the application master registers.
+   * many. The first step is sent twice, as Spark forgets a request that comes while the application master registers; it is sent a moment
+   * after that, as the application master misses a request that comes while it speaks with YARN for the first time.
    */
   private def askInSteps(yarn: AllocationShim, hosts: Seq[String]): Unit = {
     val steps = ExecutorRequests.steps(total, hosts)
+    TimeUnit.MILLISECONDS.sleep(SlackMs)
     yarn.request(steps.head._1, steps.head._2)
     steps.foreach { case (number, byHost) =>
-      yarn.request(number, byHost)
-      if (number < total) TimeUnit.MILLISECONDS.sleep(stepMs)
+      if (!isOver) {
+        yarn.request(number, byHost)
+        TimeUnit.MILLISECONDS.sleep(stepMs)
+      }
     }
-    if (hosts.nonEmpty) yarn.request(total, counts(hosts.take(total))) // changes no request; an executor that is lost is asked for by it
+    // It asks for no other executor. One that is lost is asked for by it.
+    if (hosts.nonEmpty && !isOver) yarn.request(total, counts(hosts.take(total)))
   }
 
   def stop(): Unit = {
     isStopping = true
     changed.synchronized(changed.notifyAll())
-    thread.foreach { running =>
-      running.join(StopMs)
-      running.interrupt() // it may wait for an answer of the application master
-    }
+    threads.foreach(_.join(StopMs))
+    threads.foreach(_.interrupt()) // one may wait for an answer of the application master, or of storage
   }
 }
 
@@ -151,15 +189,18 @@ private[mooring] object ExecutorRequests {
   private val Listeners = "spark.extraListeners"
   private val FailureLimits = Seq("spark.executor.maxNumFailures", "spark.yarn.max.executor.failures")
   private val LeastFailures = 3
-  private val FirstLookMs = 50L
-  private val LookMs = 1000L
   private val FirstInterval = "spark.yarn.scheduler.initial-allocation.interval"
   private val UsualIntervalMs = 200L // Spark's default
   private val ClientIntervalMs = 50L
+  private val LongestReadMs = 2000L
+  private val FirstLookMs = 50L
+  private val LookMs = 1000L
+  private val WriteAgainMs = 60000L
   private val SlackMs = 150L
+  private val LongestStepMs = 1000L
   private val MostSteps = 4
   private val MostFailures = 3
-  private val StopMs = 2000L
+  private val StopMs = 1000L
 
   /**
    * Requests that follow each other: a number of executors in all, and how many of them on which host. A host of an earlier step has 0: it is

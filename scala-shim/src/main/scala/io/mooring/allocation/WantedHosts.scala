@@ -1,6 +1,7 @@
 package io.mooring.allocation
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.security.MessageDigest
 
 import scala.jdk.CollectionConverters._
 
@@ -15,13 +16,13 @@ import org.apache.spark.SparkConf
  * The file that tells the next start of this application on which hosts it wants executors: one host for each executor, the most
  * important first. Python decides the hosts. The file is named by the application's name; the last application of that name wrote it.
  *
- * `read` is called by the thread that makes the SparkContext, `write` by the thread of `ExecutorRequests`. Exceptions of Hadoop's file
+ * Threads of `ExecutorRequests` call it. Exceptions of Hadoop's file
  * system pass through.
  *
  * @param metadata where the user has the agent's records
  */
 private[allocation] final class WantedHosts(conf: SparkConf, hadoopConf: Configuration, metadata: Option[String]) {
-  private val name = "wanted-hosts-" + conf.get("spark.app.name", "").replaceAll("[^A-Za-z0-9_.-]", "-") + ".json"
+  private val name = WantedHosts.fileName(conf.get("spark.app.name", ""))
   private lazy val files = new DriverFiles(directory, hadoopConf)
 
   /** Beside the records where they lie on a file system, else beside the session's checkpoints, else in the user's home. */
@@ -46,6 +47,13 @@ private object WantedHosts {
   val Directory = "allocation"
   private val Version = 1
   private val MostBytes = 1 << 20
+  private val MostLetters = 80
+
+  /** What is readable of the application's name, and a number by which names differ that look alike. */
+  def fileName(application: String): String = {
+    val number = MessageDigest.getInstance("SHA-256").digest(application.getBytes(UTF_8)).take(4).map(byte => f"$byte%02x").mkString
+    s"wanted-hosts-${application.replaceAll("[^A-Za-z0-9_.-]", "-").take(MostLetters)}-$number.json"
+  }
 
   /** Left with what is wrong. */
   def parse(json: String): Either[String, Seq[String]] = {

@@ -10,7 +10,7 @@ import io.mooring.restore.Prefetches
 import io.mooring.standby.{Departures, Liveness, Standbys, StuckTasks}
 import io.mooring.warmup.WarmupProfiles
 import org.apache.spark.{SparkConf, SparkContext}
-import org.apache.spark.scheduler.shims.{ExecutorShim, ListenerShim}
+import org.apache.spark.scheduler.shims.{AllocationShim, ExecutorShim, ListenerShim}
 import org.apache.spark.sql.execution.streaming.state.shims.{Ending, OperatorFacts}
 
 /**
@@ -45,7 +45,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val startWait = new StartWaitBudget(settings.milliseconds("spark.mooring.host.affinity.wait"), () => isAgentExpected)
   private val prefetches = Option.when(placing && settings.count("spark.mooring.restore.streams") > 0)(new Prefetches(context, table))
   // In local mode all tasks run in this JVM: no plan can place them elsewhere.
-  val queries = new QueryWatch(bridge, table, standbys, prefetches, startWait, waitsForPlan = placing && !context.isLocal)
+  val queries = new QueryWatch(bridge, table, standbys, prefetches, startWait, waitsForPlan = placing && !context.isLocal,
+    executorsComeForTasks = AllocationShim.isDynamic(conf))
 
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
     settings.isOn("spark.mooring.drain.on.start"), startWait)
@@ -162,7 +163,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     val steps = Seq[() => Unit](
       () => leadership.foreach(_.end()), // before the agent stands down
       () => drainOnTerm.foreach(_.stop()), () => liveness.foreach(_.stop()), () => stuckTasks.foreach(_.stop()),
-      () => standbys.foreach(_.stop()), () => agent.stop(), () => executorRequests.stop())
+      () => standbys.foreach(_.stop()), () => executorRequests.stop(), () => agent.stop())
     val wasInterrupted = steps.map { step =>
       try {
         FailOpen.otherwise("end of the application", ())(step())

@@ -17,11 +17,12 @@ import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, Stre
  * listener thread (`committed`, `idle`, `ended`). When the agent cannot be told of a query, or no plan comes in time, the
  * batch runs where Spark puts it. Events: QueryPlanned, BatchBegan, QueryIdle, QueryEnded.
  *
- * @param waitsForPlan whether a plan can place tasks: not so in local mode, where all tasks run in this JVM
+ * @param waitsForPlan          whether a plan can place tasks: not so in local mode, where all tasks run in this JVM
+ * @param executorsComeForTasks whether Spark starts executors only for tasks that wait: then no executor comes while a query waits for one
  */
 final class QueryWatch(
     bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], startWait: StartWaitBudget,
-    waitsForPlan: Boolean) {
+    waitsForPlan: Boolean, executorsComeForTasks: Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> id of its newest run; written with the lock
   private val plannedRuns = ConcurrentHashMap.newKeySet[String]() // ids of runs whose first batch was planned
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
@@ -91,8 +92,11 @@ final class QueryWatch(
       synchronized(runs.put(query, run))
       tellOnce(query, run, running, operators)
       standbys.foreach(_.planned(query, run, operators))
-      val hasPlan = !waitsForPlan || !startWait.isAgentExpected || startWait.spend(run)(table.awaitPlanFor(query, _)(startWait.isAgentExpected))
+      val canNotCome = executorsComeForTasks && table.aliveCount == 0
+      val hasPlan = !waitsForPlan || canNotCome || !startWait.isAgentExpected ||
+        startWait.spend(run)(table.awaitPlanFor(query, _)(startWait.isAgentExpected))
       for (found <- running) prefetches.foreach(_.begin(found, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
+      if (canNotCome) Log.info(s"query $query has no executor, and Spark starts one for tasks that wait: its first batch runs where Spark puts it")
       if (!hasPlan) Log.trouble(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
     batchBegins(query, run, operators.head.batch)

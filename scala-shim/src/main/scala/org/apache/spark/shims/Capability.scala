@@ -59,6 +59,9 @@ object Capability {
   case object ExecutorsOnHosts extends Capability("request of executors on hosts",
     "YARN gives executors on any hosts, as on stock Spark")
 
+  case object HintsOfHosts extends Capability("request of executors on hosts with dynamic allocation",
+    "with dynamic allocation YARN gives executors on any hosts, as on stock Spark")
+
   case object WarmUpByTasks extends Capability("warm-up by the code of running tasks",
     "an executor that joins reads a task's code with its first task")
 

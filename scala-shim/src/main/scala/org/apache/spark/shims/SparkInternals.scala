@@ -97,6 +97,12 @@ private[spark] object SparkInternals extends PrivateMembers with CommitLogVersio
   private val requestedTotals =
     field("CoarseGrainedSchedulerBackend.requestedTotalExecutorsPerResourceProfile", Capability.ExecutorsOnHosts)(classOf[CoarseGrainedSchedulerBackend])
 
+  /** The hosts that each running stage prefers, as the manager of dynamic allocation has them. */
+  def placementHints: Option[Field] = hintsOfStages.ifThere
+  private val hintsOfStages = access("ExecutorAllocationListener.stageAttemptToExecutorPlacementHints", Capability.HintsOfHosts) {
+    compiledField(uninitialized("org.apache.spark.ExecutorAllocationManager$ExecutorAllocationListener"), "stageAttemptToExecutorPlacementHints")
+  }
+
   private def fieldOfYarn(name: String): Access[Option[Field]] =
     access(s"YarnSchedulerBackend.$name", Capability.ExecutorsOnHosts) {
       ifPresent("org.apache.spark.scheduler.cluster.YarnSchedulerBackend").map(compiledField(_, name))

@@ -1,5 +1,7 @@
 package org.apache.spark.scheduler.shims
 
+import scala.collection.mutable.HashMap
+
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.config.EXECUTOR_INSTANCES
 import org.apache.spark.resource.ResourceProfile
@@ -23,7 +25,7 @@ final class AllocationShim private (context: SparkContext) {
 
   /** How many executors the application has asked for. None where nobody asked since the application master registered. */
   def requested: Option[Int] = for (yarn <- backend; field <- SparkInternals.requestedExecutors; found <- yarn.synchronized {
-    field.get(yarn).asInstanceOf[scala.collection.Map[ResourceProfile, Int]].get(context.resourceProfileManager.defaultResourceProfile)
+    field.get(yarn).asInstanceOf[scala.collection.Map[ResourceProfile, Int]].get(profile)
   }) yield found
 
   /**
@@ -31,10 +33,29 @@ final class AllocationShim private (context: SparkContext) {
    * answered yet. Blocks until the application master has the request.
    */
   def request(total: Int, hosts: Map[String, Int]): Unit = backend.foreach { yarn =>
-    val profile = context.resourceProfileManager.defaultResourceProfile
-    val slots = profile.maxTasksPerExecutor(context.conf) // Spark counts tasks, and divides by the slots of an executor
-    val tasks = hosts.map { case (host, executors) => host -> executors * slots }
+    val tasks = tasksOn(hosts)
     yarn.requestTotalExecutors(Map(profile.id -> total), Map(profile.id -> tasks.values.sum), Map(profile.id -> tasks))
+  }
+
+  /**
+   * Has Spark's manager of dynamic allocation prefer these hosts, besides those that its stages prefer, whenever it asks for executors. It
+   * replaces the hosts of an earlier call. Does nothing where Spark has no manager.
+   */
+  def prefer(hosts: Map[String, Int]): Unit = for (manager <- context.executorAllocationManager; field <- SparkInternals.placementHints)
+    manager.synchronized {
+      val listener = manager.listener
+      val hints = field.get(listener).asInstanceOf[HashMap[AnyRef, (Int, Map[String, Int], Int)]] // by stage; the hint of this object is one more
+      val tasks = tasksOn(hosts)
+      hints.put(this, (tasks.values.sum, tasks, profile.id))
+      listener.updateExecutorPlacementHints()
+    }
+
+  private def profile = context.resourceProfileManager.defaultResourceProfile
+
+  /** Spark counts tasks, and divides by the slots of an executor. */
+  private def tasksOn(hosts: Map[String, Int]): Map[String, Int] = {
+    val slots = profile.maxTasksPerExecutor(context.conf)
+    hosts.map { case (host, executors) => host -> executors * slots }
   }
 
   /** Lets the start of the context wait for so many executors, as it does by itself when the settings have the number. */
