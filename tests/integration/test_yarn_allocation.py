@@ -190,3 +190,40 @@ def test_dynamic_allocation_prefers_the_hosts_of_the_last_run(cluster: YarnClust
         assert job.first_host() in wanted
         job.job.wait_until(lambda: set(job.hosts()) == job.hosts_in_file(), "the file with the hosts", 60)
     job.drain()
+
+
+def test_a_host_that_yarn_decommissions_is_left_and_its_tasks_go_on_at_copies(
+    cluster: YarnCluster, tmp_path: Path
+) -> None:
+    job = RestartedJob(cluster, tmp_path, **{**STANDBY, "spark.decommission.enabled": "true"})
+    job.wait_until_caught_up(TASKS)
+    leaving = job.hosts()[0]
+    cluster.decommission(leaving, graceful_s=120)
+    try:
+        job.job.wait_until(lambda: leaving not in job.hosts() and len(job.hosts()) == EXECUTORS, "other hosts", 120)
+        job.commit_more()
+        _, cold = job.failovers()
+        assert cold == 0
+        hosts, _ = job.restart()
+        assert leaving not in hosts
+    finally:
+        cluster.revive_host(leaving)
+    job.drain()
+
+
+def test_a_processor_is_moved_to_its_copies_and_the_job_is_stopped(cluster: YarnCluster, tmp_path: Path) -> None:
+    job = RestartedJob(cluster, tmp_path, **STANDBY)
+    job.wait_until_caught_up(TASKS)
+    processor = job.drainable.status()["processors"][0]
+    place = ["place-container", "--processor-id", processor["id"], "--destination-host"]
+    assert job.drainable.command(*place, "LAST_SEEN", "--wait") != 0, "YARN starts the other executor on any host"
+    assert job.pids_at(processor["location"])
+    assert job.drainable.command(*place, "STANDBY", "--wait") == 0
+    job.commit_more()
+    after = {found["id"]: found["location"] for found in job.drainable.status()["processors"]}
+    assert after[processor["id"]] != processor["location"]
+    assert job.drainable.command("stop", "--mode", "after-batch", "--wait", "--timeout", "120s") == 0
+    job.job.finish(120)
+    openings = job.start()
+    assert all(opening["remote-bytes"] == 0 for opening in openings)
+    job.drain()
