@@ -59,7 +59,7 @@ def _fleet_after(fleet: Fleet, event: events.Event, rows_in_jvm: Rows) -> Fleet:
         case events.ApplicationStarted():
             application = Application(event.application, event.attempt, event.locality_wait_ms, event.master)
             allocation = replace(fleet.allocation, executors=event.executors, hosts_asked=event.hosts_asked)
-            return replace(fleet, application=application, allocation=allocation)
+            return replace(fleet, application=application, allocation=allocation).with_first_hosts_noted()
         case events.PlanInForce():
             version = max(fleet.model.version, event.version, event.announced)
             return replace(fleet, rows_at_start=event.rows, model=replace(fleet.model, version=version))

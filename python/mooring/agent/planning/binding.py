@@ -237,7 +237,7 @@ def _waiting_at(fleet: Fleet, location: str) -> list[Processor]:
 
 def _with_most_tasks(fleet: Fleet, waiting: list[Processor]) -> list[Processor]:
     """The one of these processors with the most tasks, with those that shared its last executor."""
-    first = min(waiting, key=lambda p: (-_size(fleet, p), natural_order(p.id)), default=None)
+    first = min(waiting, key=lambda p: (-fleet.active_count(p.id), natural_order(p.id)), default=None)
     return [p for p in waiting if first and (p is first or (p.was_on and p.was_on == first.was_on))]
 
 
@@ -257,12 +257,6 @@ def _on_a_restarting_executor_at(fleet: Fleet, location: str) -> list[Processor]
 def _may_be_carried_at(fleet: Fleet, processor: Processor, location: str) -> bool:
     """Whether an executor at this location may carry the processor. Without host affinity every executor may."""
     return processor.location == location or not fleet.settings.has_host_affinity
-
-
-def _size(fleet: Fleet, processor: Processor) -> int:
-    """The number of active tasks of the processor."""
-    container = fleet.model.containers.get(processor.id)
-    return len(container.actives) if container else 0
 
 
 def _bound(processor: Processor, executor: Executor) -> Processor:

@@ -33,16 +33,11 @@ def _carriers(fleet: Fleet) -> list[Carrier]:
             host,
             is_alive=any(processor.executor for processor in processors),
             is_spare=all(processor.is_spare for processor in processors),
-            tasks=sum(_task_count(fleet, processor) for processor in processors),
+            tasks=sum(fleet.active_count(processor.id) for processor in processors),
         )
         for processors in shared.values()
         if (host := fleet.host_of(processors[0].location)) is not None
     ]
-
-
-def _task_count(fleet: Fleet, processor: Processor) -> int:
-    container = fleet.model.containers.get(processor.id)
-    return len(container.actives) if container else 0
 
 
 def describe_allocation(before: Fleet, fleet: Fleet) -> list[str]:

@@ -275,10 +275,19 @@ class Fleet:
         host_of = {**self.allocation.host_of, executor.location: executor.host or executor.location}
         allocation = replace(self.allocation, host_of=host_of)
         known = replace(self, executors={**self.executors, executor.id: executor}, allocation=allocation)
-        if known.has_all_executors and allocation.hosts_given is None:
-            given = tuple(other.host or other.location for other in known.executors.values())
-            return replace(known, allocation=replace(allocation, hosts_given=given))
-        return known
+        return known.with_first_hosts_noted()
+
+    def with_first_hosts_noted(self) -> Fleet:
+        """With the hosts of the first executors, once all are here; unchanged before and after that."""
+        if not self.has_all_executors or self.allocation.hosts_given is not None:
+            return self
+        given = tuple(executor.host or executor.location for executor in self.executors.values())
+        return replace(self, allocation=replace(self.allocation, hosts_given=given))
+
+    def active_count(self, processor: str) -> int:
+        """The number of active tasks that the newest job model gives a processor."""
+        container = self.model.containers.get(processor)
+        return len(container.actives) if container else 0
 
     def host_of(self, location: str) -> str | None:
         """The host of a location; None where it is not known."""

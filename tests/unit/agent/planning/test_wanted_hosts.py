@@ -119,6 +119,15 @@ def test_a_location_that_is_no_host_is_wanted_at_its_host() -> None:
     assert wanted(story) == [("h1", "h2")]
 
 
+def test_executors_that_come_before_the_application_has_its_id_count_as_given() -> None:
+    story = Story()
+    story.joins("1@h2", "2@h6")
+    started = events.ApplicationStarted(0, "app-1", "job", {}, "", master="yarn", executors=2, hosts_asked=("h2", "h3"))
+    assert [type(order) for order in story.take(started)] == [LogLine]
+    status = status_of(story.state.fleet, Counters(), 0)
+    assert status["allocation"] == {"asked": ["h2", "h3"], "not-given": ["h3"], "given-instead": ["h6"]}
+
+
 def test_executors_on_other_hosts_are_logged_once_and_shown() -> None:
     story = on_yarn(asked=("h2", "h3", "h4"))
     story.joins("1@h2", "2@h6", "3@h4")
