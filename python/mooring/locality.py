@@ -26,6 +26,12 @@ NODE_VARIABLE: Final = "NODE_NAME"
 ZONE_VARIABLE: Final = "NODE_ZONE"
 """In a Kubernetes pod: the zone, from the label `topology.kubernetes.io/zone` through the downward API."""
 
+VOLUME_VARIABLE: Final = "MOORING_VOLUME"
+"""In a Kubernetes pod: the claim of the volume with the local store, where the plugin has chosen the claim."""
+
+VOLUME_FILE: Final = ".volume"
+"""In a local store: the name of the volume that the store lies on. The first executor makes the file."""
+
 LABELS_FILE: Final = Path("/etc/podinfo/labels")
 """In a Kubernetes pod: all its labels, from a volume of the downward API; read when `NODE_ZONE` is not set."""
 
@@ -127,6 +133,31 @@ class KubernetesLocationIdProvider(_OrHost):
         return found["zone"].strip() or None if found else None
 
 
+class VolumeLocationIdProvider(_OrHost):
+    """The volume with the local store is the location: `MOORING_VOLUME`, else the name in the store's own file.
+
+    The name stays with the volume, whichever executor has the volume mounted.
+    """
+
+    def __init__(self, environment: Mapping[str, str], host: str, say: Log, store: Path | None) -> None:
+        super().__init__(host, say)
+        self._environment = environment
+        self._store = store
+
+    def named_location(self) -> str:
+        """The volume's name. Raises _NoLocation where no executor has named the volume yet."""
+        named = self._environment.get(VOLUME_VARIABLE, "").strip()
+        if named:
+            return named
+        try:
+            found = (self._store / VOLUME_FILE).read_text(encoding="utf-8").strip() if self._store else ""
+        except OSError as fault:
+            raise _NoLocation(f"the volume has no name ({fault})") from fault
+        if not found:
+            raise _NoLocation("the volume has no name")
+        return found
+
+
 class CompositeLocationIdProvider(_OrHost):
     """Several locations joined by slashes, such as `slice-4/2`. When one is missing, the host is the location."""
 
@@ -154,12 +185,32 @@ class _UsersLocationIdProvider(_OrHost):
         return self._location
 
 
+def node_of(location: str, provider: str) -> str | None:
+    """The Kubernetes node in a location that this provider has named; None where locations have no node.
+
+    The location of an executor without `NODE_NAME` is the address of its pod, which can not be told from a node.
+    """
+    kinds, parts = provider.split("/"), location.split("/")
+    if len(kinds) != len(parts):
+        return None
+    nodes = (part for kind, part in zip(kinds, parts, strict=True) if kind in ("kubernetes", f"env:{NODE_VARIABLE}"))
+    return next(nodes, None)
+
+
 def location_id_provider(
-    spec: str, host: str, environment: Mapping[str, str], say: Log, labels_file: Path | None = LABELS_FILE
+    spec: str,
+    host: str,
+    environment: Mapping[str, str],
+    say: Log,
+    labels_file: Path | None = LABELS_FILE,
+    store: Path | None = None,
 ) -> LocationIdProvider:
-    """The provider for a value of `spark.mooring.location.provider`; InvalidSettingError for an invalid value."""
+    """The provider for a value of `spark.mooring.location.provider`; InvalidSettingError for an invalid value.
+
+    `store` is the directory of the local store.
+    """
     parse_value(find_setting("spark.mooring.location.provider"), spec)
-    parts = [_part(part, host, environment, say, labels_file) for part in spec.split("/")]
+    parts = [_part(part, host, environment, say, labels_file, store) for part in spec.split("/")]
     if len(parts) == 1:
         return parts[0]
     return CompositeLocationIdProvider(
@@ -180,13 +231,15 @@ def ask_users_class(name: str) -> str:
 
 
 def _part(
-    spec: str, host: str, environment: Mapping[str, str], say: Log, labels_file: Path | None
+    spec: str, host: str, environment: Mapping[str, str], say: Log, labels_file: Path | None, store: Path | None
 ) -> HostLocationIdProvider | _OrHost:
     kind, _, name = spec.partition(":")
     if spec == "host":
         return HostLocationIdProvider(host)
     if spec == "kubernetes":
         return KubernetesLocationIdProvider(environment, host, say, labels_file)
+    if spec == "volume":
+        return VolumeLocationIdProvider(environment, host, say, store)
     if kind == "env":
         return EnvLocationIdProvider(name, environment, host, say)
     return _UsersLocationIdProvider(spec, host, say)

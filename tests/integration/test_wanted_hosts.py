@@ -80,14 +80,14 @@ def test_a_file_that_is_damaged_or_of_another_version_is_not_used_and_is_replace
     ],
 )
 def test_hosts_are_asked_for_one_after_the_other(jvm: Any, total: int, hosts: list[str], steps: list[str]) -> None:
-    requests = scala_object(jvm, "io.mooring.allocation.ExecutorRequests")
+    requests = scala_object(jvm, "io.mooring.allocation.YarnRequests")
     assert str(requests.steps(total, scala_seq(jvm, hosts)).mkString(";")) == ";".join(steps)
 
 
 @pytest.mark.parametrize("hosts", [5, 8, 9, 40])
 def test_many_hosts_are_asked_for_in_four_steps(jvm: Any, hosts: int) -> None:
     names = [f"h{number}" for number in range(hosts)]
-    steps = scala_object(jvm, "io.mooring.allocation.ExecutorRequests").steps(hosts, scala_seq(jvm, names))
+    steps = scala_object(jvm, "io.mooring.allocation.YarnRequests").steps(hosts, scala_seq(jvm, names))
     named: list[str] = []
     for index in range(steps.size()):
         total, by_host = steps.apply(index)._1(), steps.apply(index)._2()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.errors import InvalidSettingError
-from mooring.locality import KubernetesLocationIdProvider, location_id_provider, main
+from mooring.locality import KubernetesLocationIdProvider, location_id_provider, main, node_of
 from mooring.model import LocationId
 
 HOST = "10.0.0.7"
@@ -147,3 +147,32 @@ def test_the_command_is_what_executors_run(tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "rack-9\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("location", "provider", "node"),
+    [
+        ("node-1", "kubernetes", "node-1"),
+        ("node-1", "env:NODE_NAME", "node-1"),
+        ("disk-1/node-1", "env:DISK/kubernetes", "node-1"),
+        ("10.0.0.7", "host", None),
+        ("data-1", "volume", None),
+        ("10.0.0.7", "env:DISK/kubernetes", None),
+        ("rack-9", "racks:Rack", None),
+    ],
+)
+def test_the_node_in_a_location(location: str, provider: str, node: str | None) -> None:
+    assert node_of(location, provider) == node
+
+
+def test_the_volume_is_named_by_the_variable_then_by_the_file_of_its_store(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def named(environment: dict[str, str], store: Path | None = tmp_path) -> str:
+        return location_id_provider("volume", HOST, environment, said.append, store=store).location_id()
+
+    assert named({}) == HOST and "the volume has no name" in said[0]
+    assert named({}, None) == HOST
+    (tmp_path / ".volume").write_text("volume-1a2b3c4d\n")
+    assert named({}) == "volume-1a2b3c4d"
+    assert named({"MOORING_VOLUME": "data-1"}) == "data-1"

@@ -9,7 +9,7 @@ from mooring.agent.drains.drainage import Drainage
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.state.barrier import PlanBarrier
 from mooring.agent.state.fleet import Fleet
-from mooring.model.orders import Copies, Rows
+from mooring.model.orders import Copies, Rows, WantHosts
 from mooring.records.operator_overrides import NO_OVERRIDES, OperatorOverrides
 
 
@@ -20,8 +20,8 @@ class AgentState:
     `published` and `published_copies` are the plan that this agent has published last. `version_in_force` is the
     version of the plan that the JVM holds. A newer version of the job model waits at the `plan_barrier` until
     executors have taken it up. `saved_version`, `saved_locality` and `saved_overrides` are in the store, so that
-    only differences are written. `hosts_wanted` are those of the last `WantHosts`. `queue` has the requests of
-    operators, and `drainage` the drains.
+    only differences are written. `hosts_wanted` is the last such order. `queue` has the requests of operators, and
+    `drainage` the drains.
     """
 
     fleet: Fleet = field(default_factory=Fleet)
@@ -32,7 +32,7 @@ class AgentState:
     saved_version: int = -1
     saved_locality: Mapping[str, str] = field(default_factory=dict)
     saved_overrides: OperatorOverrides = NO_OVERRIDES
-    hosts_wanted: tuple[str, ...] = ()
+    hosts_wanted: WantHosts | None = None
     queue: RequestQueue = field(default_factory=RequestQueue)
     drainage: Drainage = field(default_factory=Drainage)
 

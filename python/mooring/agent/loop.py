@@ -69,7 +69,7 @@ class Bridge(Protocol):
     def forget_restart(self, request: str) -> None:
         """Forget the restart for a request whose answer is in the store: later agents do not hear of it."""
 
-    def want_hosts(self, hosts: tuple[str, ...]) -> None:
+    def want_hosts(self, wanted: orders.WantHosts) -> None:
         """Have the cluster manager asked for executors on these hosts, one for each entry."""
 
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
@@ -220,7 +220,7 @@ class Agent:
                 has_host_affinity=settings.host_affinity_enabled,
                 most_receivers=settings.moves_max_concurrent,
                 asks_for_hosts=settings.host_affinity_enabled and settings.executor_allocation_enabled,
-                locates_by_host=settings.location_provider == "host",
+                location_provider=settings.location_provider,
             ),
         )
         drainage = self._state.drainage.with_settings(
@@ -317,7 +317,7 @@ class Agent:
             case orders.ForgetRestart():
                 self._bridge.forget_restart(order.request)
             case orders.WantHosts():
-                self._bridge.want_hosts(order.hosts)
+                self._bridge.want_hosts(order)
             case RequestDrains():
                 self._bridge.request_drains(order.queries)
             case NoteDrains():

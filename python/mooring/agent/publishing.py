@@ -9,7 +9,7 @@ from typing import Final
 from mooring.agent.agent_state import AgentState
 from mooring.agent.planning.copies import wanted_copies
 from mooring.agent.planning.rows import plan_rows
-from mooring.agent.planning.wanted_hosts import wanted_hosts
+from mooring.agent.planning.wanted_hosts import avoided_hosts, nodes_of_executors, wanted_hosts
 from mooring.coordination.barrier import BarrierState
 from mooring.model import natural_order
 from mooring.model.orders import (
@@ -60,10 +60,10 @@ def with_hosts_wanted(state: AgentState) -> tuple[AgentState, list[Order]]:
     may_choose_hosts = fleet.settings.asks_for_hosts and not fleet.application.restarts_in_place
     if not may_choose_hosts or not fleet.queries or not state.rows_in_jvm:
         return state, []
-    hosts = wanted_hosts(fleet)
-    if not hosts or hosts == state.hosts_wanted:
+    wanted = WantHosts(wanted_hosts(fleet), nodes_of_executors(fleet), avoided_hosts(fleet))
+    if not wanted.hosts or wanted == state.hosts_wanted:
         return state, []
-    return replace(state, hosts_wanted=hosts), [WantHosts(hosts)]
+    return replace(state, hosts_wanted=wanted), [wanted]
 
 
 def with_overrides_saved(state: AgentState) -> tuple[AgentState, list[Order]]:

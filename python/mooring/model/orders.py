@@ -103,10 +103,14 @@ class ForgetRestart(Order):
 class WantHosts(Order):
     """Have the cluster manager asked for executors on these hosts, now and at the next start.
 
-    There is one host for each executor, the most important first. An order replaces the one before.
+    There is one host for each executor, the most important first. On Kubernetes a host is a node, and `at` maps the
+    living executors to their nodes. No new executor should come to the hosts in `avoided`. An order replaces the one
+    before.
     """
 
     hosts: tuple[str, ...]
+    at: Mapping[str, str] = field(default_factory=dict)
+    avoided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

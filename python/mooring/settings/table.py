@@ -48,7 +48,7 @@ class Setting:
 
 
 _ENV = "env:[A-Za-z_][A-Za-z0-9_]*"
-_PLACE = f"(?:host|kubernetes|{_ENV})"
+_PLACE = f"(?:host|kubernetes|volume|{_ENV})"
 
 TABLE: tuple[Setting, ...] = (
     Setting("enabled", "boolean", "true", "Whether Mooring is on; with false, Spark behaves as without Mooring."),
@@ -94,8 +94,8 @@ TABLE: tuple[Setting, ...] = (
         "executor.allocation.enabled",
         "boolean",
         "true",
-        "Whether YARN is asked for executors on the hosts that have the state. With dynamic allocation Spark prefers"
-        " these hosts.",
+        "Whether YARN or Kubernetes is asked for executors on the hosts that have the state. With dynamic allocation on"
+        " YARN, Spark prefers these hosts.",
     ),
     Setting(
         "processor.rebind.timeout",
@@ -119,8 +119,9 @@ TABLE: tuple[Setting, ...] = (
         "string",
         "host",
         "Where executors can share a local store: their host, the value of an environment variable, their Kubernetes"
-        " node, several of these joined by slashes, or what a Python class of your own returns.",
-        values=("host", "env:NAME", "kubernetes", "env:NAME/env:NAME", "module:Class"),
+        " node, the volume with the local store, several of these joined by slashes, or what a Python class of your own"
+        " returns.",
+        values=("host", "env:NAME", "kubernetes", "volume", "env:NAME/env:NAME", "module:Class"),
         pattern=f"{_PLACE}(/{_PLACE})*|(?!env:){PYTHON_CLASS}",
     ),
     Setting(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -15,7 +16,7 @@ from mooring.drain import RunningQuery, places
 from mooring.errors import AgentError
 from mooring.model.event_json import read_event
 from mooring.model.events import Event
-from mooring.model.orders import PublishPlan
+from mooring.model.orders import PublishPlan, WantHosts
 from mooring.model.standing import Standing
 from mooring.spark.gateway import connect
 
@@ -67,12 +68,9 @@ class JvmBridge:
         """Tell the driver that a request to restart an executor is over, and its answer is in the store."""
         self._call("forgetRestart", request)
 
-    def want_hosts(self, hosts: tuple[str, ...]) -> None:
-        """Have the cluster manager asked for executors on these hosts, now and at the next start.
-
-        There is one host for each executor, the most important first.
-        """
-        self._call("wantHosts", json.dumps(hosts))
+    def want_hosts(self, wanted: WantHosts) -> None:
+        """Have the cluster manager asked for executors on these hosts, now and at the next start."""
+        self._call("wantHosts", json.dumps(asdict(wanted)))
 
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
         """Tell the driver which queries are to be drained, by names or ids; None is every query."""

@@ -15,7 +15,7 @@ from mooring.drain import RunningQuery
 from mooring.errors import AgentError
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
-from mooring.model.orders import Copies, PublishPlan, Rows
+from mooring.model.orders import Copies, PublishPlan, Rows, WantHosts
 from mooring.records.records import Records
 
 
@@ -61,8 +61,8 @@ class Bridge:
     def forget_restart(self, request: str) -> None:
         raise AssertionError("nobody has asked for that")
 
-    def want_hosts(self, hosts: tuple[str, ...]) -> None:
-        self.hosts_wanted.append(hosts)
+    def want_hosts(self, wanted: WantHosts) -> None:
+        self.hosts_wanted.append(wanted.hosts)
 
     def request_drains(self, queries: tuple[str | None, ...]) -> None:
         self.drains_asked.append(queries)

@@ -94,7 +94,7 @@ def test_conf_holds_nothing_else():
     assert {path.name for path in (CHECKOUT / "conf").iterdir()} == set(conf.render_all())
 
 
-@pytest.mark.parametrize("target", ["spark-submit", "emr", "databricks", "kubernetes"])
+@pytest.mark.parametrize("target", ["spark-submit", "emr", "databricks", "kubernetes", "kubernetes-volumes"])
 def test_what_a_sample_sets_is_accepted(target):
     text = conf.render(target)
     if target == "emr":
@@ -105,14 +105,14 @@ def test_what_a_sample_sets_is_accepted(target):
     assert chosen["spark.plugins"] == "io.mooring.MooringPlugin"
 
 
-@pytest.mark.parametrize("target", ["spark-submit", "kubernetes"])
+@pytest.mark.parametrize("target", ["spark-submit", "kubernetes", "kubernetes-volumes"])
 def test_every_default_of_a_sample_may_be_uncommented(target):
     commented = re.findall(r"^# (spark\.mooring\.\S+) (.+)$", conf.render(target), re.MULTILINE)
     assert len(commented) >= 7
     Settings.from_conf(dict(commented))
 
 
-@pytest.mark.parametrize("target", ["spark-submit", "kubernetes"])
+@pytest.mark.parametrize("target", ["spark-submit", "kubernetes", "kubernetes-volumes"])
 def test_the_jar_is_named_where_a_job_does_not_replace_it(target):
     lines = conf.render(target, "/opt/m.jar").splitlines()
     assert {"spark.driver.extraClassPath /opt/m.jar", "spark.executor.extraClassPath /opt/m.jar"} <= set(lines)

@@ -9,7 +9,13 @@ from mooring.agent.state.fleet_parts import Allocation
 from mooring.allocation import Carrier, given_elsewhere, hosts_wanted
 from mooring.model import natural_order
 
-_DELAYS: Final = "yarn.scheduler.capacity.node-locality-delay and .rack-locality-additional-delay"
+_REASON_ON_YARN: Final = (
+    "If those hosts had room, the scheduler gave them up early: yarn.scheduler.capacity.node-locality-delay and"
+    " .rack-locality-additional-delay say when"
+)
+_REASON_IN_PODS: Final = (
+    "A node is preferred, not required: a pod comes elsewhere where the node is full, cordoned or gone"
+)
 
 
 def wanted_hosts(fleet: Fleet) -> tuple[str, ...]:
@@ -18,9 +24,22 @@ def wanted_hosts(fleet: Fleet) -> tuple[str, ...]:
     Each part is sorted, so that the hosts change only when other ones are wanted. Hosts that are drained are left out.
     A processor that waits for an executor wants it at its own location.
     """
-    closed = {fleet.host_of(location) or location for location in fleet.overrides.drained}
-    found, most = hosts_wanted(_carriers(fleet), closed), fleet.allocation.executors
+    found, most = hosts_wanted(_carriers(fleet), avoided_hosts(fleet)), fleet.allocation.executors
     return (*sorted(found[:most], key=natural_order), *sorted(found[most:], key=natural_order))
+
+
+def avoided_hosts(fleet: Fleet) -> tuple[str, ...]:
+    """The drained hosts."""
+    drained = {fleet.host_of(location) or location for location in fleet.overrides.drained}
+    return tuple(sorted(drained, key=natural_order))
+
+
+def nodes_of_executors(fleet: Fleet) -> dict[str, str]:
+    """On Kubernetes, each living executor to its node, where the node is known; empty elsewhere."""
+    if not fleet.application.runs_in_pods:
+        return {}
+    nodes = {executor.id: fleet.host_of(executor.location) for executor in fleet.executors.values()}
+    return {executor: node for executor, node in nodes.items() if node is not None}
 
 
 def _carriers(fleet: Fleet) -> list[Carrier]:
@@ -49,8 +68,8 @@ def describe_allocation(before: Fleet, fleet: Fleet) -> list[str]:
         return []
     return [
         f"the cluster manager gave {len(in_vain)} of {len(fleet.allocation.hosts_asked)} executors on other hosts than"
-        f" asked for: on {_named(instead)}, not on {_named(in_vain)}; their state is fetched. If those hosts had room,"
-        f" the scheduler gave them up early: {_DELAYS} say when"
+        f" asked for: on {_named(instead)}, not on {_named(in_vain)}; their state is fetched."
+        f" {_REASON_IN_PODS if fleet.application.runs_in_pods else _REASON_ON_YARN}"
     ]
 
 

@@ -17,6 +17,7 @@ from mooring.agent.state.fleet_parts import (
     Timing,
 )
 from mooring.agent.state.loans import Lending
+from mooring.locality import node_of
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.events import StoreOpened
 from mooring.model.orders import Rows
@@ -281,7 +282,8 @@ class Fleet:
         """With the hosts of the first executors, once all are here; unchanged before and after that."""
         if not self.has_all_executors or self.allocation.hosts_given is not None:
             return self
-        given = tuple(executor.host or executor.location for executor in self.executors.values())
+        found = ((executor, self.host_of(executor.location)) for executor in self.executors.values())
+        given = tuple(host or executor.host or executor.location for executor, host in found)
         return replace(self, allocation=replace(self.allocation, hosts_given=given))
 
     def active_count(self, processor: str) -> int:
@@ -290,8 +292,11 @@ class Fleet:
         return len(container.actives) if container else 0
 
     def host_of(self, location: str) -> str | None:
-        """The host of a location; None where it is not known."""
-        return self.allocation.host_of.get(location, location if self.settings.locates_by_host else None)
+        """The host of a location, on Kubernetes its node; None where it is not known."""
+        provider = self.settings.location_provider
+        if self.application.runs_in_pods:
+            return node_of(location, provider)
+        return self.allocation.host_of.get(location, location if provider == "host" else None)
 
     def with_processor(self, processor: Processor) -> Fleet:
         """With one processor added or replaced."""

@@ -30,8 +30,8 @@ class PlacementSettings:
 
     With a `replication_factor` of n each task has n - 1 standbys. Without `has_host_affinity` Spark runs tasks on any
     executor, and no processor has tasks. At most `most_receivers` processors get tasks at the same time. With
-    `asks_for_hosts` the cluster manager is asked for executors on the hosts that have state. Where it
-    `locates_by_host`, a location is the name of a host.
+    `asks_for_hosts` the cluster manager is asked for executors on the hosts that have state. `location_provider` says
+    what a location is, as the setting does.
     """
 
     grouping: GrouperChoice = DEFAULT_GROUPER
@@ -39,7 +39,7 @@ class PlacementSettings:
     has_host_affinity: bool = True
     most_receivers: int = 1
     asks_for_hosts: bool = False
-    locates_by_host: bool = True
+    location_provider: str = "host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,12 @@ class Application:
     @property
     def restarts_in_place(self) -> bool:
         """Whether the cluster manager starts the successor of an executor on the same host."""
-        return not self.master.startswith(("yarn", "k8s:"))
+        return not self.master.startswith("yarn") and not self.runs_in_pods
+
+    @property
+    def runs_in_pods(self) -> bool:
+        """Whether the cluster manager is Kubernetes, where the host of an executor is the address of its pod."""
+        return self.master.startswith("k8s:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +71,8 @@ class Allocation:
     """What the application asks its cluster manager for.
 
     `executors` is how many executors it asks for; 0 where that changes or is not known. `hosts_given` are the hosts of
-    its first executors, once all are there; None before. `hosts_asked` are the hosts
-    that it asked for at its start. `host_of` maps the locations of this application's executors to their hosts.
+    its first executors, once all are there; None before. `hosts_asked` are the hosts that it asked for at its start.
+    On Kubernetes both are nodes. `host_of` maps the locations of this application's executors to their hosts.
     """
 
     executors: int = 0

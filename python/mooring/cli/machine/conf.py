@@ -42,8 +42,8 @@ with the nearest valid name or value.
 _PLATFORMS = """
 ## Sample configurations
 
-`mooring conf --target TARGET` prints each of them. The files for EMR, Databricks and Kubernetes follow the platforms'
-own documentation. We have not run them there. What each needs besides:
+`mooring conf --target TARGET` prints each of them. The files for EMR and Databricks follow the platforms' own
+documentation. We have not run them there. What each needs besides:
 
 - `spark-defaults.conf` is for `spark-submit` on any cluster. It needs the jar at the same path on every host. A job's
   own `--driver-class-path` replaces `spark.driver.extraClassPath`: such a job names this jar as well.
@@ -56,8 +56,8 @@ own documentation. We have not run them there. What each needs besides:
   `--deploy-mode client` has it from `SPARK_DIST_CLASSPATH`. `spark.driver.extraClassPath` stays as EMR sets it.
   Put in your own number of executors.
 - `databricks.conf` needs an init script: docs/quick-start/databricks.md.
-- `kubernetes.conf` needs an image with the jar, a directory on each node, and a pod template:
-  docs/quick-start/kubernetes.md.
+- `kubernetes.conf` needs an image with the jar, and a directory on each node. `kubernetes-volumes.conf` needs the image
+  and one claim for each executor: docs/quick-start/kubernetes.md.
 - The agent needs a Python 3.10 or later on the driver's host, on YARN with `--deploy-mode cluster` on each node. It
   needs neither PySpark nor `py4j`, also for a job in Scala or Java: `py4j` comes in the jar. Where the records lie in
   ZooKeeper or Kafka, it needs `kazoo` or `confluent-kafka`. Without such a Python the log says
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def render(target: str, jar: str | None = None) -> str:
-    """The sample configuration for a target: `spark-submit`, `emr`, `databricks` or `kubernetes`.
+    """The sample configuration for a target, such as `spark-submit`, `emr` or `kubernetes`.
 
     `jar` is the path of the plugin's jar on each host of that platform; without it a path that the reader replaces, or
     the one of docs/quick-start (`databricks` needs none). An unknown target raises InvalidSettingError that lists them.
@@ -109,6 +109,7 @@ def render_all() -> dict[str, str]:
         "emr.json": render("emr"),
         "databricks.conf": render("databricks"),
         "kubernetes.conf": render("kubernetes"),
+        "kubernetes-volumes.conf": render("kubernetes-volumes"),
     }
 
 
@@ -125,19 +126,38 @@ def _spark_submit(jar: str | None) -> str:
 
 
 def _kubernetes(jar: str | None) -> str:
-    # A volume whose name begins so is one of Spark's local directories: state files can be linked into the store.
-    volume = "spark.kubernetes.executor.volumes.hostPath.spark-local-dir-mooring"
-    return _properties(
+    return _in_pods(
         "For spark-submit --master k8s://…: the local store lies on the node, and the node is the location.",
+        jar,
+        "hostPath",
+        {"options.path": "/var/lib/mooring", "options.type": "DirectoryOrCreate"},
+        {"spark.mooring.location.provider": "kubernetes"},
+    )
+
+
+def _kubernetes_volumes(jar: str | None) -> str:
+    return _in_pods(
+        "For spark-submit --master k8s://…: each executor has a volume of its own, whose claim stays.",
+        jar,
+        "persistentVolumeClaim",
+        {"options.claimName": "mooring-SPARK_EXECUTOR_ID", "mount.readOnly": "false"},
+        {"spark.mooring.location.provider": "volume", "spark.executor.instances": "4"},
+    )
+
+
+def _in_pods(what: str, jar: str | None, kind: str, volume: Mapping[str, str], own: Mapping[str, str]) -> str:
+    # A volume whose name begins so is one of Spark's local directories: state files can be linked into the store.
+    prefix = f"spark.kubernetes.executor.volumes.{kind}.spark-local-dir-mooring"
+    options = {f"{prefix}.{option}": value for option, value in volume.items()}
+    return _properties(
+        what,
         {
             "spark.plugins": PLUGIN,
             **_on_class_path(jar or "/opt/mooring/mooring.jar"),
-            "spark.kubernetes.executor.podTemplateFile": "/path/to/executor-pod.yaml",
-            f"{volume}.options.path": "/var/lib/mooring",
-            f"{volume}.options.type": "DirectoryOrCreate",
-            f"{volume}.mount.path": "/var/lib/mooring",
+            **options,
+            f"{prefix}.mount.path": "/var/lib/mooring",
             "spark.mooring.local.store.dir": "/var/lib/mooring/store",
-            "spark.mooring.location.provider": "kubernetes",
+            **own,
         },
         _NOT_JARS,
     )
@@ -198,6 +218,7 @@ _RENDERERS: Mapping[str, Callable[[str | None], str]] = {
     "emr": _emr,
     "databricks": _databricks,
     "kubernetes": _kubernetes,
+    "kubernetes-volumes": _kubernetes_volumes,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from mooring.model.orders import LogLine, WantHosts
 from tests.unit.agent.builders import TIMING, Story
 
 
-def on_yarn(master: str = "yarn", executors: int = 3, asked: tuple[str, ...] = (), **settings: bool) -> Story:
+def on_yarn(master: str = "yarn", executors: int = 3, asked: tuple[str, ...] = (), **settings: Any) -> Story:
     story = Story(AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(asks_for_hosts=True, **settings))))
     story.take(
         events.ApplicationStarted(0, "app-1", "job", {}, "", master=master, executors=executors, hosts_asked=asked)
@@ -111,7 +112,7 @@ def test_other_cluster_managers_get_no_hosts(master: str) -> None:
 
 
 def test_a_location_that_is_no_host_is_wanted_at_its_host() -> None:
-    story = on_yarn(locates_by_host=False)
+    story = on_yarn(location_provider="env:SLOT")
     for number in (1, 2):
         story.take(events.ExecutorRegistered(0, str(number), f"rack-{number}", 1, host=f"h{number}"))
     story.after(TIMING.debounce_ms)
@@ -155,3 +156,56 @@ def test_the_first_plan_waits_for_the_last_run_only_while_executors_can_come(exe
     )
     story.plans("q")
     assert (not story.rows) is waits
+
+
+def on_kubernetes(provider: str = "kubernetes", asked: tuple[str, ...] = ()) -> Story:
+    story = on_yarn("k8s://https://h1:6443", 2, asked, location_provider=provider)
+    for number in (1, 2):
+        location = "/".join(
+            {"kubernetes": f"node-{number}", "env:DISK": "disk-1"}.get(part, "?") for part in provider.split("/")
+        )
+        story.take(events.ExecutorRegistered(0, str(number), location, 1, host=f"10.0.0.{number}"))
+    return story
+
+
+@pytest.mark.parametrize("provider", ["kubernetes", "kubernetes/env:DISK", "env:DISK/kubernetes"])
+def test_on_kubernetes_nodes_are_wanted_and_the_nodes_of_living_executors_are_told(provider: str) -> None:
+    story = on_kubernetes(provider)
+    story.after(TIMING.debounce_ms)
+    story.plans("q")
+    assert [order for order in story.orders if isinstance(order, WantHosts)] == [
+        WantHosts(("node-1", "node-2"), {"1": "node-1", "2": "node-2"})
+    ]
+    story.dies("2")
+    story.after(1_000)
+    last = [order for order in story.orders if isinstance(order, WantHosts)][-1]
+    assert last == WantHosts(("node-1", "node-2"), {"1": "node-1"})
+
+
+def test_on_kubernetes_a_drained_node_is_avoided() -> None:
+    story = on_kubernetes()
+    story.after(TIMING.debounce_ms)
+    story.plans("q")
+    close(story, "node-2")
+    story.after(1_000)
+    last = [order for order in story.orders if isinstance(order, WantHosts)][-1]
+    assert (last.hosts, last.avoided) == (("node-1",), ("node-2",))
+
+
+def test_addresses_of_pods_are_not_wanted() -> None:
+    story = on_kubernetes("env:DISK")
+    story.after(TIMING.debounce_ms)
+    story.plans("q")
+    assert not wanted(story)
+
+
+def test_a_pod_that_came_to_another_node_is_said() -> None:
+    story = on_kubernetes(asked=("node-1", "node-7"))
+    story.after(TIMING.debounce_ms)
+    story.plans("q")
+    lines = [
+        order.message for order in story.orders if isinstance(order, LogLine) and "on other hosts" in order.message
+    ]
+    assert len(lines) == 1 and "on node-2, not on node-7" in lines[0] and "yarn" not in lines[0]
+    status = status_of(story.state.fleet, Counters(), 0)
+    assert status["allocation"] == {"asked": ["node-1", "node-7"], "not-given": ["node-7"], "given-instead": ["node-2"]}

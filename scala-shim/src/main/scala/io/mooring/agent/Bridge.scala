@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.jdk.CollectionConverters._
 
+import io.mooring.allocation.HostsWanted
 import io.mooring.common.{FailOpen, Daemon, Json, Metrics, Names, Log}
 import io.mooring.election.{Leadership, Standing}
 import io.mooring.placement.{PlacementTable, Plan}
@@ -19,8 +20,8 @@ trait Operations {
   /** Ends an executor once no task runs on it. Calls `onGivenUp` when that has not come within `waitMs`. Returns at once. */
   def restart(executor: String, waitMs: Long, onGivenUp: () => Unit): Unit
 
-  /** Asks the cluster manager for executors on these hosts, one for each entry, now and at the next start. Returns at once. */
-  def wantHosts(hosts: Seq[String]): Unit
+  /** Asks the cluster manager for executors on these hosts, now and at the next start. Returns at once. */
+  def wantHosts(wanted: HostsWanted): Unit
 
   /** Ends a query in this way. With `zeroInput`, a query that is held since its start reads no input. Returns at once. */
   def end(query: String, how: Ending, zeroInput: Boolean): Unit
@@ -157,8 +158,13 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     ()
   }
 
-  /** The hosts on which executors are wanted, one for each executor: a JSON array, the most important first. */
-  def wantHosts(json: String): Unit = serving(operations.wantHosts(Json.read(json).asScala.toSeq.map(_.asText)))
+  /** The hosts on which executors are wanted: a JSON object with the fields of HostsWanted. */
+  def wantHosts(json: String): Unit = serving {
+    val wanted = Json.read(json)
+    def texts(field: String) = wanted.get(field).asScala.toSeq.map(_.asText)
+    operations.wantHosts(HostsWanted(texts("hosts"), wanted.get("at").properties().asScala.map(e => e.getKey -> e.getValue.asText).toMap,
+      texts("avoided").toSet))
+  }
 
   private def tellGivenUp(request: String, executor: String): Unit =
     tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))

@@ -1,67 +1,58 @@
 package io.mooring.allocation
 
-import java.util.concurrent.TimeUnit
-
 import io.mooring.common.{Daemon, FailOpen, Log, Names, SettingsTable}
 import org.apache.spark.{SparkConf, SparkContext}
-import org.apache.spark.scheduler.shims.AllocationShim
+import org.apache.spark.scheduler.shims.{AllocationShim, ListenerShim}
 import org.apache.spark.shims.Capability
 
 /**
- * Asks YARN for executors on the hosts that have the state: at the start on those of the last run, then on those that the agent names.
- * An executor that is lost is then asked for on its own host.
+ * Has the cluster manager asked for executors on the hosts that have the state: YARN by `YarnRequests`, Kubernetes by `ExecutorPods`.
+ * Elsewhere it does nothing. It keeps the wanted hosts in a file for the next start.
  *
- * YARN's application master asks for the first executors itself, on any host, with the number that it reads from the settings. So that
- * number is set to 0 while the application master reads it, and one thread asks for the executors when the application master has
- * registered. In client mode the application master reads the settings before `listenersStart`, in cluster mode after it.
- *
- * With dynamic allocation Spark's own manager asks, and gets the hosts as a preference. The number is the manager's.
- *
- * The thread that makes the SparkContext calls `begin` and `listenersStart`; any thread calls `want`. Depends on `AllocationShim` and on
- * `Capability.ExecutorsOnHosts`. When requests fail, the same number of executors is asked for on any host, as by stock Spark.
+ * The thread that makes the SparkContext calls `begin` and `listenersStart`; any thread calls `want`. Depends on `AllocationShim`, and on
+ * YARN on `Capability.ExecutorsOnHosts`.
  */
 final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: SettingsTable) {
   import ExecutorRequests._
 
-  private val isOn = settings.isOn("spark.mooring.host.affinity.enabled") && settings.isOn("spark.mooring.executor.allocation.enabled")
-  private val manager = if (isOn) AllocationShim.yarn(context).filter(_ => Capability.ExecutorsOnHosts.isOn) else None
-  private val file = new WantedHosts(conf, context.hadoopConfiguration, settings.text("spark.mooring.metadata"))
-  private val isInCluster = conf.get("spark.submit.deployMode", "client") == "cluster"
-
-  /**
-   * The time between two steps. After a request the application master waits for its interval before it asks for YARN's answer. It may
-   * wait twice, when the request comes while it speaks with YARN.
-   */
-  private val stepMs = {
-    val intervalMs = if (conf.contains(FirstInterval)) conf.getTimeAsMs(FirstInterval) else if (isInCluster) UsualIntervalMs else ClientIntervalMs
-    math.min(2 * intervalMs + SlackMs, LongestStepMs)
-  }
-
+  private val placing = settings.isOn("spark.mooring.host.affinity.enabled")
+  private val isOn = placing && settings.isOn("spark.mooring.executor.allocation.enabled")
   private val isDynamic = AllocationShim.isDynamic(conf)
+  private val file = new WantedHosts(conf, context.hadoopConfiguration, settings.text("spark.mooring.metadata"))
 
   /** How many executors the user wants; 0 where Spark changes the number, or where it is not known. */
   val total: Int = if (isDynamic) 0 else AllocationShim.executors(context, conf)
 
+  private val yarn = for (shim <- AllocationShim.yarn(context) if isOn && Capability.ExecutorsOnHosts.isOn && (total > 0 || isDynamic))
+    yield new YarnRequests(shim, conf, total, isDynamic, () => isOver)
+
+  private val runsInPods = context.master.startsWith("k8s:")
+  private val places = Option.when(isOn && runsInPods)(new PodPlaces(total))
+
+  /** What is added to the pods of executors; None where the cluster manager is not Kubernetes. */
+  val pods: Option[ExecutorPods] = Option.when(placing && runsInPods)(new ExecutorPods(conf, settings, places))
+
   @volatile private var wanted = Seq.empty[String]
-  @volatile private var isLowered = false
-  private var usersValues = Map.empty[String, Option[String]] // of the settings that are changed while the application master reads them
   @volatile private var isStopping = false
   private var threads = Seq.empty[Thread]
   private val changed = new Object
 
-  /** The hosts on which executors are asked for at the start; empty where YARN chooses. */
+  /** The hosts on which executors are asked for at the start; empty where the cluster manager chooses. */
   def hostsAtStart: Seq[String] = atStart
   @volatile private var atStart = Seq.empty[String]
 
   /** Before Spark makes its scheduler. */
-  def begin(): Unit = for (yarn <- manager if total > 0 || isDynamic) {
-    wanted = hostsOfLastRun()
-    threads = Seq(Daemon.start("mooring-executor-requests")(untilStopped(follow(yarn))), Daemon.start("mooring-wanted-hosts")(untilStopped(keepFile())))
-    if (wanted.nonEmpty && mayLower) {
-      atStart = if (isDynamic) wanted else wanted.take(total)
-      val listeners = conf.getOption(Listeners).toSeq.flatMap(_.split(',')).map(_.trim).filterNot(Set("", Names.AllocationListener))
-      conf.set(Listeners, (Names.AllocationListener +: listeners).mkString(",")) // first, so that the user's own see the user's settings
-      if (!isInCluster && !isDynamic) lower()
+  def begin(): Unit = {
+    if (pods.nonEmpty) conf.set(PodSteps, (conf.getOption(PodSteps).toSeq.filter(_.nonEmpty) :+ Names.ExecutorPodStep).mkString(","))
+    if (yarn.nonEmpty || places.nonEmpty) {
+      wanted = hostsOfLastRun()
+      places.foreach { chosen =>
+        ListenerShim.add(context, chosen)
+        chosen.want(HostsWanted(wanted))
+      }
+      val follows = yarn.map(requests => Daemon.start("mooring-executor-requests")(untilStopped(requests.follow(wanted))))
+      threads = Daemon.start("mooring-wanted-hosts")(untilStopped(keepFile())) +: follows.toSeq
+      if (places.nonEmpty || yarn.exists(_.begin(wanted))) atStart = if (isDynamic) wanted else wanted.take(total)
     }
   }
 
@@ -79,37 +70,16 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
     found.getOrElse(Nil)
   }
 
-  /** Push-based shuffle counts the executors when the scheduler is made, which in client mode is while the number is 0. */
-  private def mayLower = isInCluster || !conf.getBoolean("spark.shuffle.push.enabled", defaultValue = false)
-
   /** Spark makes the listeners of the application: after the scheduler has started, and before it waits for executors. */
-  def listenersStart(): Unit =
-    if (isDynamic) manager.foreach(_.prefer(counts(wanted)))
-    else if (isInCluster) lower()
-    else if (isLowered) {
-      restore()
-      manager.foreach(_.expect(total))
+  def listenersStart(): Unit = yarn.foreach(_.listenersStart(wanted))
+
+  /** The hosts are kept for the next start. */
+  def want(hosts: HostsWanted): Unit = {
+    places.foreach(_.want(hosts))
+    if (hosts.hosts != wanted) {
+      wanted = hosts.hosts
+      changed.synchronized(changed.notifyAll())
     }
-
-  private def lower(): Unit = synchronized {
-    val failures = math.max(LeastFailures, 2 * conf.getInt(Instances, 0)) // as Spark computes it from the user's number
-    val lowered = Map(Instances -> "0") ++
-      Option.when(!FailureLimits.exists(conf.contains))(FailureLimits.head -> failures.toString) ++
-      Option.when(!isInCluster && !conf.contains(FirstInterval))(FirstInterval -> s"${ClientIntervalMs}ms")
-    usersValues = lowered.map { case (key, _) => key -> conf.getOption(key) }
-    lowered.foreach { case (key, value) => conf.set(key, value) }
-    isLowered = true
-  }
-
-  private def restore(): Unit = synchronized {
-    usersValues.foreach { case (key, value) => value.fold(conf.remove(key))(conf.set(key, _)) }
-    usersValues = Map.empty
-  }
-
-  /** One host for each executor that is wanted, the most important first. They are kept for the next start. */
-  def want(hosts: Seq[String]): Unit = if (hosts != wanted) {
-    wanted = hosts
-    changed.synchronized(changed.notifyAll())
   }
 
   private def isOver = isStopping || context.isStopped
@@ -132,50 +102,6 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
     if (hasHosts || kept.contains(hosts)) LookMs else WriteAgainMs
   }
 
-  private var failures = 0 // in a row; after `MostFailures` no hosts are named, as the executors themselves must be asked for
-  private var asked: Option[(AnyRef, Map[String, Int])] = None // the application master that was asked last, and the hosts
-
-  private def follow(yarn: AllocationShim): Long = {
-    failures = FailOpen.otherwise("request of executors on hosts", failures + 1) {
-      val hosts = if (failures < MostFailures) wanted else Nil
-      if (isDynamic) yarn.prefer(counts(hosts)) else ask(yarn, hosts)
-      0
-    }
-    if (isLowered && asked.isEmpty) FirstLookMs else LookMs
-  }
-
-  /** Asks a new application master for all executors, if it has read the number 0. Asks a known one when the wanted hosts have changed. */
-  private def ask(yarn: AllocationShim, hosts: Seq[String]): Unit = for (master <- yarn.master) {
-    val byHost = counts(hosts.take(total))
-    val isNew = !asked.exists(_._1 eq master)
-    if (isNew) restore()
-    if (isNew && isLowered) askInSteps(yarn, hosts)
-    else if (!isNew && byHost.nonEmpty && !asked.exists(_._2 == byHost))
-      // A master that has asked for executors by itself has no number from this driver.
-      for (number <- yarn.requested.orElse(Option.when(!isLowered)(total)) if !isOver) yarn.request(number, byHost)
-    asked = Some(master -> (if (isNew && !isLowered) Map.empty else byHost))
-  }
-
-  /**
-   * Each request for a container names all hosts that lack one, so YARN may put two on one host. So each step names few hosts. Between two
-   * steps YARN has time to answer: a new request beside one that is answered, and whose answer has not arrived, asks for one container too
-   * many. The first step is sent twice, as Spark forgets a request that comes while the application master registers; it is sent a moment
-   * after that, as the application master misses a request that comes while it speaks with YARN for the first time.
-   */
-  private def askInSteps(yarn: AllocationShim, hosts: Seq[String]): Unit = {
-    val steps = ExecutorRequests.steps(total, hosts)
-    TimeUnit.MILLISECONDS.sleep(SlackMs)
-    yarn.request(steps.head._1, steps.head._2)
-    steps.foreach { case (number, byHost) =>
-      if (!isOver) {
-        yarn.request(number, byHost)
-        TimeUnit.MILLISECONDS.sleep(stepMs)
-      }
-    }
-    // It asks for no other executor. One that is lost is asked for by it.
-    if (hosts.nonEmpty && !isOver) yarn.request(total, counts(hosts.take(total)))
-  }
-
   def stop(): Unit = {
     isStopping = true
     changed.synchronized(changed.notifyAll())
@@ -184,39 +110,10 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
   }
 }
 
-private[mooring] object ExecutorRequests {
-  private val Instances = "spark.executor.instances"
-  private val Listeners = "spark.extraListeners"
-  private val FailureLimits = Seq("spark.executor.maxNumFailures", "spark.yarn.max.executor.failures")
-  private val LeastFailures = 3
-  private val FirstInterval = "spark.yarn.scheduler.initial-allocation.interval"
-  private val UsualIntervalMs = 200L // Spark's default
-  private val ClientIntervalMs = 50L
+private object ExecutorRequests {
+  private val PodSteps = "spark.kubernetes.executor.pod.featureSteps"
   private val LongestReadMs = 2000L
-  private val FirstLookMs = 50L
   private val LookMs = 1000L
   private val WriteAgainMs = 60000L
-  private val SlackMs = 150L
-  private val LongestStepMs = 1000L
-  private val MostSteps = 4
-  private val MostFailures = 3
   private val StopMs = 1000L
-
-  /**
-   * Requests that follow each other: a number of executors in all, and how many of them on which host. A host of an earlier step has 0: it is
-   * not named again, and what was asked for there stays.
-   */
-  private[mooring] def steps(total: Int, hosts: Seq[String]): Seq[(Int, Map[String, Int])] = {
-    val wanted = counts(hosts.take(total))
-    val inOrder = hosts.filter(wanted.contains).distinct
-    val size = math.max(1, math.ceil(inOrder.size / MostSteps.toDouble).toInt)
-    val groups = inOrder.grouped(size).toSeq
-    val inSteps = groups.indices.map { step =>
-      val before = groups.take(step).flatten
-      (before ++ groups(step)).map(wanted).sum -> (before.map(_ -> 0) ++ groups(step).map(host => host -> wanted(host))).toMap
-    }
-    inSteps.dropRight(1) :+ (total -> inSteps.lastOption.fold(Map.empty[String, Int])(_._2))
-  }
-
-  private def counts(hosts: Seq[String]): Map[String, Int] = hosts.groupMapReduce(identity)(_ => 1)(_ + _)
 }

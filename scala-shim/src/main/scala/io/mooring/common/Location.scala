@@ -12,11 +12,13 @@ import scala.jdk.CollectionConverters._
  * @param environment the executor's environment variables
  * @param ask         asks a Python class of the user's (`module:Class`): Right with the answer, Left with the reason why there is none
  * @param labels      the file with the labels of the Kubernetes pod
+ * @param volume      the name of the volume with the local store, as the store has it: Left with the reason why there is none
  */
 final class Location(
     environment: String => Option[String],
     ask: String => Either[String, String],
-    labels: Path = Location.LabelsFile) {
+    labels: Path = Location.LabelsFile,
+    volume: => Either[String, String] = Left("there is no local store")) {
 
   /** The location; may contain `Location.Host`. Empty when the host is the location: by the setting, or with a warning when no answer came. */
   def of(provider: Option[String]): String =
@@ -24,6 +26,7 @@ final class Location(
     else joined(Location.Key, provider.toSeq.flatMap(_.split('/')).map {
       case "host" => Right(Location.Host)
       case "kubernetes" => variable(Location.NodeVariable)
+      case Location.Volume => variable(Names.VolumeVariable).orElse(volume)
       case Location.FromEnvironment(name) => variable(name)
       case module => ask(module)
     }, "the host is the location")
@@ -66,8 +69,10 @@ object Location {
   /** Stands for the executor's host in a location of several parts. The driver puts the host's name in, as an executor does not know it. */
   val Host = "{host}"
 
-  private val NodeVariable = "NODE_NAME"
-  private val ZoneVariable = "NODE_ZONE"
+  val Volume = "volume"
+  val NodeVariable = "NODE_NAME"
+  val ZoneVariable = "NODE_ZONE"
+  val ZoneLabelName = "topology.kubernetes.io/zone"
   private val LabelsFile = Path.of("/etc/podinfo/labels")
   private val FromEnvironment = "env:(.+)".r
   private val ZoneLabel = "topology\\.kubernetes\\.io/zone=\"(.*)\"".r

@@ -1,7 +1,7 @@
 package io.mooring.driver
 
 import io.mooring.agent.{AgentProcess, Bridge, DriverFiles, Operations, StartWaitBudget}
-import io.mooring.allocation.ExecutorRequests
+import io.mooring.allocation.{ExecutorRequests, HostsWanted}
 import io.mooring.common.{FailOpen, Build, Daemon, Names, OrdinaryEnd, Log, SettingsTable}
 import io.mooring.drain.{DrainOnTerm, Drains}
 import io.mooring.election.{LeaderOnlyWrites, Leadership}
@@ -121,7 +121,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       ()
     }
 
-    override def wantHosts(hosts: Seq[String]): Unit = executorRequests.want(hosts)
+    override def wantHosts(wanted: HostsWanted): Unit = executorRequests.want(wanted)
 
     override def end(query: String, how: Ending, zeroInput: Boolean): Unit =
       FailOpen.otherwise(s"drain of $query", ())(drains.begin(query, how, zeroInput))

@@ -42,7 +42,8 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
       val store = HostStore.open(directory)
       HostStores.use(store)
       FailOpen.otherwise("look at the local store", ())(store.foreach(_.sayWhatIsWrong(ExecutorShim.localDirectory(context.conf()))))
-      val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
+      val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()),
+        volume = store.toRight("the local store can not be used").flatMap(_.volume))
       FailOpen.otherwise("warm-up", ())(warmUp(context.conf()))
       // From now on the plan may place tasks on this executor.
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))

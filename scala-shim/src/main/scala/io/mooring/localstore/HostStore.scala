@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
 import java.nio.file.attribute.{FileTime, PosixFilePermissions}
 import java.security.MessageDigest
+import java.util.UUID
 import java.util.concurrent.{LinkedBlockingQueue, RejectedExecutionException, ThreadPoolExecutor, TimeUnit}
 import java.util.zip.CRC32C
 
@@ -69,6 +70,28 @@ final class HostStore(val root: Path) {
     try tidying.execute(() => attempt(what)(work))
     catch { case _: RejectedExecutionException => } // closed: the next executor that opens the store removes the files
 
+  /**
+   * The name of the volume that the store lies on: a random one, which the first executor gives to it, in a file of the store. Left with the
+   * reason where the file can be neither read nor made.
+   */
+  def volume: Either[String, String] =
+    try {
+      val file = root.resolve(VolumeFile)
+      if (!Files.exists(file)) nameVolume(file)
+      Some(Files.readString(file).trim).filter(_.matches(VolumeName)).toRight(s"$file names no volume: remove it")
+    } catch { case e: IOException => Left(s"the volume of the local store has no name ($e)") }
+
+  /** Another executor may do the same. The file appears as a whole, and the first one stays. */
+  private def nameVolume(file: Path): Unit = {
+    val temporary = Files.createTempFile(root, TemporaryPrefix, "", OwnerOnlyFile)
+    try {
+      Files.writeString(temporary, s"volume-${UUID.randomUUID().toString.take(8)}\n")
+      Files.createLink(file, temporary)
+      ()
+    } catch { case _: FileAlreadyExistsException => } // the other executor was first
+    finally { Files.deleteIfExists(temporary); () }
+  }
+
   /** Ends the background thread. */
   def close(): Unit = { tidying.shutdownNow(); () }
 
@@ -90,6 +113,8 @@ object HostStore {
   val TemporaryPrefix = ".writing-"
   val UsedMark = ".used"
   val OwnerFile = "OWNER"
+  private val VolumeFile = ".volume"
+  private val VolumeName = "[A-Za-z0-9._-]+"
 
   /** A file up to this length, in bytes, is held in memory while it is written. */
   val SmallFile: Int = 1 << 20

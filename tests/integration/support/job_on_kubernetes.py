@@ -1,0 +1,108 @@
+"""A job on Kubernetes that is ended and started again, with its local stores on disks of nodes or on volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from mooring.testing.kubernetes import KubernetesCluster
+
+from mooring.testing.hosts import ExecutorProcess
+from tests.integration.support.job_runs import PYTHON_JOBS
+from tests.integration.support.job_to_drain import DrainableJob
+from tests.integration.support.job_with_warm_copies import JobWithCopies
+from tests.integration.support.restarted_job import opened
+
+MOUNT: Final = "/var/lib/mooring-test"
+STORE: Final = {"spark.mooring.local.store.dir": f"{MOUNT}/store"}
+VOLUME: Final = "spark.kubernetes.executor.volumes.{}.spark-local-dir-mooring"
+"""A volume of this name is Spark's local directory too, so that state files are linked into the store."""
+
+ON_NODES: Final = {
+    f"{VOLUME.format('hostPath')}.options.path": "/mooring",
+    f"{VOLUME.format('hostPath')}.options.type": "DirectoryOrCreate",
+    f"{VOLUME.format('hostPath')}.mount.path": MOUNT,
+    "spark.mooring.location.provider": "kubernetes",
+    **STORE,
+}
+ON_CLAIMS: Final = {
+    f"{VOLUME.format('persistentVolumeClaim')}.options.claimName": "state-SPARK_EXECUTOR_ID",
+    f"{VOLUME.format('persistentVolumeClaim')}.mount.path": MOUNT,
+    f"{VOLUME.format('persistentVolumeClaim')}.mount.readOnly": "false",
+    "spark.mooring.location.provider": "volume",
+    **STORE,
+}
+
+
+class KubernetesJob(JobWithCopies):
+    """A job that is ended and started again. Its windows are counted until it is drained."""
+
+    cluster: KubernetesCluster
+
+    def __init__(self, cluster: KubernetesCluster, directory: Path, **conf: str) -> None:
+        windows = next(job for job in PYTHON_JOBS if job.name == "windowed_aggregation")
+        self.drainable = DrainableJob(windows, cluster, directory, **conf)
+        super().__init__(cluster, self.drainable, self.drainable.submission)
+
+    def executors(self) -> list[ExecutorProcess]:
+        """The executors that live."""
+        return self.cluster.executors(self.job.application)
+
+    def nodes(self) -> list[str]:
+        """The node of each executor that lives."""
+        return sorted(self.cluster.node_of(executor) for executor in self.executors())
+
+    def locations(self) -> list[str]:
+        """The location of each processor that has an executor."""
+        return sorted(found["location"] for found in self.load.status()["processors"] if found.get("executor"))
+
+    def openings(self) -> list[dict[str, int]]:
+        """The reads of each opening of a state store so far, in order of time."""
+        return opened("\n".join(self._lines_of_openings()))
+
+    def fetched_for(self, partitions: Collection[int], but: str) -> int:
+        """The bytes that nodes but one have read so far from the checkpoint to open the stores of these partitions."""
+        raise NotImplementedError("the log of a pod does not say its node")
+
+    def _lines_of_openings(self) -> list[str]:
+        logs = (log.read_text(errors="replace") for log in self.cluster.logs("executor"))
+        lines = [line for log in logs for line in log.splitlines() if "Mooring: opened " in line]
+        return sorted(lines, key=lambda line: line[: len("26/01/31 12:00:00")])
+
+    def commit_more(self) -> None:
+        """Offer one more input file, and wait until it is committed."""
+        self.drainable.events.offer(1)
+        self.job.wait_until(self.drainable.is_idle, "the batches over one more file", 180)
+
+    def wait_for_executors(self, number: int) -> None:
+        """Wait until the driver has so many executors, and no others live."""
+        self.job.wait_until(
+            lambda: len(self.job.executors()) == len(self.executors()) == number, f"{number} executors", 180
+        )
+
+    def start(self, **conf: str) -> int:
+        """Start the job, which has ended, and have it commit more: the bytes that it fetched to open its stores."""
+        before = len(self.openings())
+        self.job = self.drainable.submit(**conf)
+        self.commit_more()
+        since = self.openings()[before:]
+        assert since, "no store was opened"
+        return sum(opening["remote-bytes"] for opening in since)
+
+    def end(self) -> None:
+        """End the job, and wait until its pods are gone."""
+        application = self.job.application
+        self.job.terminate()
+        self.cluster.wait_until_gone(application)
+
+    def restart(self, **conf: str) -> int:
+        """End the job and start it again: the bytes that it fetched."""
+        self.end()
+        return self.start(**conf)
+
+    def drain(self) -> None:
+        """Drain the job, and check its output against the offline answer."""
+        assert self.drainable.command("drain", "--wait", "--timeout", "180s") == 0
+        self.job.finish(120)
+        self.drainable.assert_drained()

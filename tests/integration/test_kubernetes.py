@@ -1,0 +1,140 @@
+"""Mooring on Kubernetes: executors come back to the nodes, or to the volumes, that have their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mooring.testing.kubernetes import KubernetesCluster
+
+from tests.integration.support.job_on_kubernetes import ON_CLAIMS, ON_NODES, KubernetesJob
+from tests.integration.support.job_runs import JOB_CONF
+from tests.integration.support.job_with_warm_copies import STANDBY
+
+pytestmark = pytest.mark.heavy
+
+NODES, EXECUTORS, RESTARTS = 6, 3, 3
+TASKS = int(JOB_CONF["spark.sql.shuffle.partitions"])
+ALLOCATION = "spark.mooring.executor.allocation.enabled"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
+    """Each node has room for two executors."""
+    conf = {**JOB_CONF, "spark.executor.instances": str(EXECUTORS)}
+    with KubernetesCluster(NODES, work_dir=tmp_path_factory.mktemp("cluster"), conf=conf) as cluster:
+        yield cluster
+
+
+def test_each_restart_comes_back_to_the_nodes_of_the_last_run(cluster: KubernetesCluster, tmp_path: Path) -> None:
+    job = KubernetesJob(cluster, tmp_path, **ON_NODES)
+    nodes = job.nodes()
+    assert len(nodes) == EXECUTORS
+    assert job.locations() == nodes
+    for _ in range(RESTARTS):
+        assert (job.restart(), job.nodes()) == (0, nodes)
+    assert job.drainable.status()["allocation"] == {"asked": nodes, "not-given": [], "given-instead": []}
+    job.drain()
+
+
+def test_without_the_allocation_kubernetes_chooses_the_nodes(cluster: KubernetesCluster, tmp_path: Path) -> None:
+    job = KubernetesJob(cluster, tmp_path, **ON_NODES, **{ALLOCATION: "false"})
+    runs = [(0, job.nodes()), *((job.restart(), job.nodes()) for _ in range(RESTARTS))]
+    print("bytes fetched, nodes:", runs)
+    assert "allocation" not in job.drainable.status()
+    assert any(fetched for fetched, _ in runs), "Kubernetes gave the same nodes each time by chance"
+    job.drain()
+
+
+def test_a_killed_pod_is_replaced_on_its_node(cluster: KubernetesCluster, tmp_path: Path) -> None:
+    job = KubernetesJob(cluster, tmp_path, **ON_NODES)
+    nodes = job.nodes()
+    for kill in ("kill -9", "delete"):
+        before = len(job.openings())
+        lost = job.executors()[0]
+        if kill == "delete":
+            cluster.delete_pod(cluster.pod_of(lost), grace_s=0)
+        else:
+            lost.kill()
+        job.job.wait_until(lambda gone=lost: not gone.is_alive, "the executor to end", 60)
+        job.wait_for_executors(EXECUTORS)
+        job.commit_more()
+        assert job.nodes() == nodes, kill
+        assert sum(opening["remote-bytes"] for opening in job.openings()[before:]) == 0, kill
+    job.drain()
+
+
+def test_tasks_of_a_node_that_is_gone_go_on_at_their_copies(cluster: KubernetesCluster, tmp_path: Path) -> None:
+    job = KubernetesJob(cluster, tmp_path, **ON_NODES, **STANDBY)
+    job.wait_until_caught_up(TASKS)
+    lost = job.nodes()[0]
+    shares = len(job.partitions_of(lost))
+    assert shares
+    cluster.kill_host(lost)
+    try:
+        job.wait_for_failovers(warm=shares)
+        job.commit_more()
+        job.wait_for_executors(EXECUTORS)
+        assert lost not in job.nodes()
+        job.commit_more()
+        job.wait_until_caught_up(TASKS)
+    finally:
+        cluster.revive_host(lost)
+    job.drain()
+
+
+def test_an_eviction_hands_the_tasks_over_first(cluster: KubernetesCluster, tmp_path: Path) -> None:
+    job = KubernetesJob(cluster, tmp_path, **ON_NODES, **STANDBY, **{"spark.decommission.enabled": "true"})
+    job.wait_until_caught_up(TASKS)
+    leaving = job.executors()[0]
+    node = cluster.node_of(leaving)
+    cluster.cordon(node)
+    try:
+        cluster.delete_pod(cluster.pod_of(leaving))
+        job.job.wait_until(lambda: not leaving.is_alive, "the executor to end", 120)
+        job.commit_more()
+        job.wait_for_executors(EXECUTORS)
+        job.commit_more()
+        assert node not in job.nodes()
+        assert job.failovers()[1] == 0
+    finally:
+        cluster.uncordon(node)
+    job.drain()
+
+
+def test_no_pod_comes_to_a_drained_node(cluster: KubernetesCluster, tmp_path: Path) -> None:
+    job = KubernetesJob(cluster, tmp_path, **ON_NODES, **STANDBY)
+    job.wait_until_caught_up(TASKS)
+    drained = job.nodes()[0]
+    assert job.drainable.command("drain-host", drained, "--wait", "--timeout", "120s") == 0
+    [executor] = [found for found in job.executors() if cluster.node_of(found) == drained]
+    cluster.delete_pod(cluster.pod_of(executor))
+    job.job.wait_until(lambda: not executor.is_alive, "the executor to end", 60)
+    job.wait_for_executors(EXECUTORS)
+    job.commit_more()
+    assert drained not in job.nodes()
+    assert job.drainable.counter("failovers-to-any-host") == 0
+    job.drain()
+
+
+def test_tasks_follow_their_claims(cluster: KubernetesCluster, tmp_path: Path) -> None:
+    claims = [f"state-{number}" for number in range(1, EXECUTORS + 1)]
+    for claim in claims:
+        cluster.create_claim(claim)
+    job = KubernetesJob(cluster, tmp_path, **ON_CLAIMS)
+    assert job.locations() == claims
+    before = job.nodes()
+    for _ in range(2):
+        assert job.restart() == 0
+        assert job.locations() == claims
+    opened = len(job.openings())
+    lost = job.executors()[0]
+    lost.kill()
+    job.job.wait_until(lambda: not lost.is_alive, "the executor to end", 60)
+    job.wait_for_executors(EXECUTORS)
+    job.commit_more()
+    assert job.locations() == claims
+    assert sum(opening["remote-bytes"] for opening in job.openings()[opened:]) == 0
+    print("nodes at first and at last:", before, job.nodes())
+    job.drain()
