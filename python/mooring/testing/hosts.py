@@ -17,7 +17,9 @@ from mooring.testing.servers import ChildProcess, StartedInWith
 from mooring.testing.spark_home import spark_environment, spark_home
 
 _EXECUTOR_CLASSES = {
-    f"org.apache.spark.executor.{name}" for name in ("CoarseGrainedExecutorBackend", "YarnCoarseGrainedExecutorBackend")
+    "org.apache.spark.executor.CoarseGrainedExecutorBackend",
+    "org.apache.spark.executor.YarnCoarseGrainedExecutorBackend",
+    "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
 }
 
 LOCAL_STORE_VARIABLE = "MOORING_LOCAL_STORE_DIR"
@@ -140,12 +142,15 @@ class ClusterOfHosts(StartedInWith, Generic[Host]):
 
         `ClusterError` when there is none, or when several match: on one host, or of several applications.
         """
-        found = [executor for executor in self.executors(application) if host_or_id in (executor.host, executor.id)]
+        found = [executor for executor in self.executors(application) if self._has_name(executor, host_or_id)]
         if len(found) != 1:
             raise ClusterError(f"{len(found)} executors match {host_or_id!r}; alive: {self.executors(application)}")
         found[0].kill()
         wait_until(lambda: not found[0].is_alive, f"executor {found[0].id} to be gone", timeout=10)
         return found[0]
+
+    def _has_name(self, executor: ExecutorProcess, host_or_id: str) -> bool:
+        return host_or_id in (executor.host, executor.id)
 
     def host(self, address: str) -> Host:
         """The host at this address. `ClusterError` with the addresses that there are when there is none."""

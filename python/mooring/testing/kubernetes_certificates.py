@@ -37,11 +37,15 @@ def make_certificates(directory: Path, names: Sequence[str]) -> Certificates:
         _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
     for_authority = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
     subject = ("-subj", "/CN=authority of a test's cluster")
-    _openssl("req", "-x509", "-new", "-key", authority_key, *subject, *for_authority, "-days", _DAYS, "-out", made.authority)
+    _openssl(
+        "req", "-x509", "-new", "-key", authority_key, *subject, *for_authority, "-days", _DAYS, "-out", made.authority
+    )
     _openssl("req", "-new", "-key", made.key, "-subj", "/CN=kube-apiserver", "-out", request)
     extensions.write_text(f"subjectAltName={','.join(names)}\nextendedKeyUsage=serverAuth\n")
     signed_by = ("-CA", made.authority, "-CAkey", authority_key, "-CAcreateserial")
-    _openssl("x509", "-req", "-in", request, *signed_by, "-days", _DAYS, "-extfile", extensions, "-out", made.certificate)
+    _openssl(
+        "x509", "-req", "-in", request, *signed_by, "-days", _DAYS, "-extfile", extensions, "-out", made.certificate
+    )
     return made
 
 

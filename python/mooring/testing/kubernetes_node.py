@@ -92,6 +92,11 @@ class KubernetesNode:
                 container.kill()
 
 
+def is_unreachable(node: Json) -> bool:
+    """Whether the API has a node as one of which nothing is heard."""
+    return any(taint["key"] == _UNREACHABLE for taint in node["spec"].get("taints", []))
+
+
 def change_taints(api: ApiClient, node: str, add: list[Json] | None = None, remove: tuple[str, ...] = ()) -> None:
     """Add taints to a node, and remove those with these keys. Other writers' taints stay as they are."""
     keys = {*remove, *(taint["key"] for taint in add or [])}

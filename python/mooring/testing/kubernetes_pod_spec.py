@@ -50,6 +50,7 @@ _VOLUMES: Mapping[str, frozenset[str]] = {
     "downwardAPI": frozenset({"items", "defaultMode"}),
     "projected": frozenset({"sources", "defaultMode"}),
 }
+_PROJECTED = ("serviceAccountToken", "configMap", "secret", "downwardAPI")
 _FIELD = re.compile(r"metadata\.(?:name|namespace|uid|(?:labels|annotations)(?:\['[^']+'\])?)|spec\.\w+|status\.\w+")
 _FIELDS_OF_SPEC_AND_STATUS = {
     "spec.nodeName",
@@ -61,7 +62,7 @@ _FIELDS_OF_SPEC_AND_STATUS = {
 def refusals(pod: Json) -> list[str]:
     """The fields of a pod that the stand-in does not know; empty when it can run the pod as Kubernetes would."""
     spec = pod["spec"]
-    found = [*_unknown("spec", spec, _POD)]
+    found: list[str] = _unknown("spec", spec, _POD)
     if len(spec["containers"]) != 1:
         found.append(f"spec.containers: {len(spec['containers'])} of them")
     for index, container in enumerate(spec["containers"]):
@@ -72,7 +73,7 @@ def refusals(pod: Json) -> list[str]:
         found += [f"{place}.env: {each['name']}" for each in container.get("env", []) if not _is_known_variable(each)]
     for volume in spec.get("volumes", []):
         found += _unknown_volume(volume)
-    return found + _unknown_affinity(spec.get("affinity") or {})
+    return [*found, *_unknown_affinity(spec.get("affinity") or {})]
 
 
 def _unknown(place: str, item: Json, known: Mapping[str, Callable[[Any], bool]]) -> list[str]:
@@ -103,11 +104,10 @@ def _unknown_volume(volume: Json) -> Iterable[str]:
     yield from (f"{place}.{name}" for name in volume[kind] if name not in _VOLUMES[kind])
     if kind == "hostPath" and volume[kind].get("type", "") not in ("", "Directory", "DirectoryOrCreate"):
         yield f"{place}.type"
-    sources = volume[kind]["sources"] if kind == "projected" else []
-    for source in sources:
-        yield from (
-            f"{place}.{name}" for name in source if name not in ("serviceAccountToken", "configMap", "secret", "downwardAPI")
-        )
+    for source in volume[kind]["sources"] if kind == "projected" else [volume]:
+        yield from (f"{place}.{name}" for name in source if name not in {"name", kind, *_PROJECTED})
+        items = source.get("downwardAPI", {}).get("items", [])
+        yield from (f"{place}: {item['path']}" for item in items if not is_known_field(item.get("fieldRef")))
 
 
 def _unknown_affinity(affinity: Json) -> Iterable[str]:

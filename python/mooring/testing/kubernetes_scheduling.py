@@ -55,7 +55,8 @@ def choose_node(pod: Json, nodes: Sequence[Json], pods: Sequence[Json], first: i
 
 def has_ended(pod: Json) -> bool:
     """Whether a pod's container has ended for good."""
-    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    phase: str = pod.get("status", {}).get("phase", "")
+    return phase in ("Succeeded", "Failed")
 
 
 def quantity(text: str | float) -> float:
@@ -72,9 +73,12 @@ def tolerates(pod: Json, taint: Json) -> bool:
 
 def is_for_taint(toleration: Json, taint: Json) -> bool:
     """Whether one toleration is for this taint. One without a key is for all, one without an effect for all effects."""
-    if toleration.get("effect", taint["effect"]) != taint["effect"] or toleration.get("key", taint["key"]) != taint["key"]:
+    if (
+        toleration.get("effect", taint["effect"]) != taint["effect"]
+        or toleration.get("key", taint["key"]) != taint["key"]
+    ):
         return False
-    return toleration.get("operator", "Equal") == "Exists" or toleration.get("value", "") == taint.get("value", "")
+    return toleration.get("operator") == "Exists" or bool(toleration.get("value", "") == taint.get("value", ""))
 
 
 class _Cluster:

@@ -79,7 +79,7 @@ def _source(volume: Json, pod: Json, sources: Sources) -> tuple[Path, bool]:
 
 
 def _of_node(volume: Json, disk: Path) -> Path:
-    directory = disk / volume["path"].lstrip("/")
+    directory: Path = disk / volume["path"].lstrip("/")
     if not directory.is_dir():
         if volume.get("type") == "Directory":
             raise NotYet(f"hostPath type check failed: {volume['path']} is not a directory")

@@ -6,9 +6,9 @@ It runs as a plain script, by path, without the package: `python -I -S pod_conta
 - `mounts`: a list of `{source, target, read_only}`; sources are files or directories of this machine
 - `hostname`, `cwd` and `command`
 
-The root is this machine's, but for the targets of the mounts. Where a target does not exist, the directory that lacks it
-is replaced by one that has the same entries, each of them a bind mount, and has room for more. All of this is private
-to the container, and is gone with its last process. Needs root on Linux.
+The root is this machine's, but for the targets of the mounts. Where a target does not exist, the directory that lacks
+it is replaced by one that has the same entries, each of them a bind mount, and has room for more. All of this is
+private to the container, and is gone with its last process. Needs root on Linux.
 """
 
 import ctypes

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mooring.errors import ClusterError
 from mooring.testing import pod_container
 from mooring.testing.kubernetes_volumes import Mount
 from mooring.testing.servers import ChildProcess
@@ -76,7 +78,7 @@ class PodProcess:
         return self.process is not None and self.process.is_running
 
     def end(self, grace_s: float) -> None:
-        """Go on with an end: a preStop hook, SIGTERM, and kill -9 after `grace_s`. Call it again until it `runs` no more.
+        """Go on with an end: a preStop hook, SIGTERM, and kill -9 after `grace_s`. Call it until it `runs` no more.
 
         A later call with a shorter time makes the end come sooner.
         """
@@ -106,7 +108,8 @@ class PodProcess:
 
     def status(self, host_address: str) -> Json:
         """The status of the pod, for the API."""
-        phase, state, runs = "Running", {"running": {"startedAt": self._started_at}}, True
+        phase, runs = "Running", True
+        state: Json = {"running": {"startedAt": self._started_at}}
         if not self.runs:
             code = self.exit_code
             reason = "Error" if code else "Completed"
@@ -135,6 +138,18 @@ class PodProcess:
         return 128 - code if code < 0 else code
 
 
+def check_namespaces(directory: Path) -> None:
+    """`ClusterError` when this machine does not let pods have mount namespaces. Makes the directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    target = {"source": str(directory), "target": "/mooring/probe", "read_only": True}
+    of_pod = {"hostname": "probe", "cwd": "/mooring/probe", "command": ["true"]}
+    (directory / "container.json").write_text(json.dumps({"root": str(directory), "mounts": [target], **of_pod}))
+    command = [sys.executable, "-I", "-S", pod_container.__file__, str(directory / "container.json")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise ClusterError(f"pods need mount namespaces, as root on Linux: {ended.stderr.strip()}")
+
+
 def container_status(container: Json, state: Json, ready: bool = False) -> Json:
     """One of a pod's `containerStatuses`."""
     names = {"name": container["name"], "image": container["image"], "imageID": ""}
@@ -148,5 +163,5 @@ def condition(kind: str, holds: bool, reason: str = "", message: str = "") -> Js
 
 
 def now_text() -> str:
-    """This moment, as the API writes it."""
+    """The time now, as the API writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
