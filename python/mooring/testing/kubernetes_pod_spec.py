@@ -35,6 +35,7 @@ _CONTAINER: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("name", "image", "imagePullPolicy", "command", "args", "env", "ports", "resources"), _ANY),
     **dict.fromkeys(("volumeMounts", "terminationMessagePath", "terminationMessagePolicy", "workingDir"), _ANY),
     "securityContext": _EMPTY,
+    "resizePolicy": _ANY,  # the API server sets it; nothing is resized here
     "lifecycle": {"preStop": {"exec": {"command": [DECOMMISSION_SCRIPT]}}}.__eq__,
 }
 _MOUNT: Mapping[str, Callable[[Any], bool]] = {
