@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mooring.testing.kubernetes import KubernetesCluster
 
+from mooring.testing.kubernetes import KubernetesCluster
 from tests.integration.support.job_on_kubernetes import ON_CLAIMS, ON_NODES, KubernetesJob
 from tests.integration.support.job_runs import JOB_CONF
 from tests.integration.support.job_with_warm_copies import STANDBY
@@ -54,7 +54,7 @@ def test_a_killed_pod_is_replaced_on_its_node(cluster: KubernetesCluster, tmp_pa
         before = len(job.openings())
         lost = job.executors()[0]
         if kill == "delete":
-            cluster.delete_pod(cluster.pod_of(lost), grace_s=0)
+            cluster.delete_pod(job.pod_of(lost), grace_s=0)
         else:
             lost.kill()
         job.job.wait_until(lambda gone=lost: not gone.is_alive, "the executor to end", 60)
@@ -91,7 +91,7 @@ def test_an_eviction_hands_the_tasks_over_first(cluster: KubernetesCluster, tmp_
     node = cluster.node_of(leaving)
     cluster.cordon(node)
     try:
-        cluster.delete_pod(cluster.pod_of(leaving))
+        cluster.delete_pod(job.pod_of(leaving))
         job.job.wait_until(lambda: not leaving.is_alive, "the executor to end", 120)
         job.commit_more()
         job.wait_for_executors(EXECUTORS)
@@ -109,7 +109,7 @@ def test_no_pod_comes_to_a_drained_node(cluster: KubernetesCluster, tmp_path: Pa
     drained = job.nodes()[0]
     assert job.drainable.command("drain-host", drained, "--wait", "--timeout", "120s") == 0
     [executor] = [found for found in job.executors() if cluster.node_of(found) == drained]
-    cluster.delete_pod(cluster.pod_of(executor))
+    cluster.delete_pod(job.pod_of(executor))
     job.job.wait_until(lambda: not executor.is_alive, "the executor to end", 60)
     job.wait_for_executors(EXECUTORS)
     job.commit_more()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from mooring.testing.kubernetes import KubernetesCluster
-
 from mooring.testing.hosts import ExecutorProcess
+from mooring.testing.kubernetes import KubernetesCluster
+from mooring.testing.probes import wait_until
 from tests.integration.support.job_runs import PYTHON_JOBS
 from tests.integration.support.job_to_drain import DrainableJob
 from tests.integration.support.job_with_warm_copies import JobWithCopies
@@ -53,6 +52,11 @@ class KubernetesJob(JobWithCopies):
         """The node of each executor that lives."""
         return sorted(self.cluster.node_of(executor) for executor in self.executors())
 
+    def pod_of(self, executor: ExecutorProcess) -> str:
+        """The name of the pod of an executor that lives."""
+        pods = self.cluster.pods("spark-role=executor")
+        return next(str(pod["metadata"]["name"]) for pod in pods if pod["status"].get("podIP") == executor.host)
+
     def locations(self) -> list[str]:
         """The location of each processor that has an executor."""
         return sorted(found["location"] for found in self.load.status()["processors"] if found.get("executor"))
@@ -61,12 +65,8 @@ class KubernetesJob(JobWithCopies):
         """The reads of each opening of a state store so far, in order of time."""
         return opened("\n".join(self._lines_of_openings()))
 
-    def fetched_for(self, partitions: Collection[int], but: str) -> int:
-        """The bytes that nodes but one have read so far from the checkpoint to open the stores of these partitions."""
-        raise NotImplementedError("the log of a pod does not say its node")
-
     def _lines_of_openings(self) -> list[str]:
-        logs = (log.read_text(errors="replace") for log in self.cluster.logs("executor"))
+        logs = (log.read_text(errors="replace") for log in self.cluster.work_dir.glob("pods/*/log"))
         lines = [line for log in logs for line in log.splitlines() if "Mooring: opened " in line]
         return sorted(lines, key=lambda line: line[: len("26/01/31 12:00:00")])
 
@@ -92,9 +92,9 @@ class KubernetesJob(JobWithCopies):
 
     def end(self) -> None:
         """End the job, and wait until its pods are gone."""
-        application = self.job.application
+        ours = f"spark-app-selector={self.job.application}"
         self.job.terminate()
-        self.cluster.wait_until_gone(application)
+        wait_until(lambda: not self.cluster.pods(ours), "the pods to be gone", 60)
 
     def restart(self, **conf: str) -> int:
         """End the job and start it again: the bytes that it fetched."""
