@@ -205,8 +205,8 @@ class KubernetesCluster(ClusterOfHosts[KubernetesNode]):
         return self.api.admin.list(NAMESPACE, "pods", selector)
 
     def logs_of(self, pod: str) -> list[Path]:
-        """The logs of the pods that have had this name, in no order."""
-        return list(self.work_dir.glob(f"pods/{pod}-????????/log"))
+        """The logs of the pods that have had this name, the newest last."""
+        return sorted(self.work_dir.glob(f"pods/{pod}-????????/log"), key=lambda log: log.parent.stat().st_ctime)
 
     def events(self, pod: str) -> list[str]:
         """What the stand-ins have told about a pod, in no order: why it waits, or what is refused."""
@@ -288,7 +288,7 @@ class KubernetesCluster(ClusterOfHosts[KubernetesNode]):
         """The directory of this machine that a claim has; it is gone when the claim is deleted."""
         return self._stand_ins.claims.of(self.api.admin.get(NAMESPACE, "persistentvolumeclaims", name))
 
-    def set_rights(self, *without: tuple[str, str]) -> None:
-        """Give the drivers' account what it needs, without these pairs of resource and verb: `("pods", "watch")`."""
+    def set_rights(self, without: Sequence[tuple[str, str]] = ()) -> None:
+        """Give the drivers' account what it needs, without these pairs of resource and verb: `[("pods", "watch")]`."""
         change = {"rules": rules_of_driver(without)}
         self.api.admin.patch(NAMESPACE, "roles", DRIVER_ACCOUNT, change)

@@ -79,7 +79,7 @@ class Scheduler:
             if refused.code not in (404, 409):  # the pod is gone or was changed since it was listed
                 raise
             return
-        pod["spec"]["nodeName"] = choice.node  # the next pod's choice counts it
+        pod.update(self._api.get(meta["namespace"], "pods", meta["name"]))  # it has its node, and labels of the node
 
     def _say(self, pod: Json, message: str, reason: str) -> None:
         meta = pod["metadata"]
@@ -138,16 +138,21 @@ class Claims:
     server: ApiServer
     directory: Path
     _made: dict[str, Path] = field(default_factory=dict)
-    _seen: tuple[list[Json], list[Json]] = ((), ())  # type: ignore[assignment]
+    _attached: dict[str, str] = field(default_factory=dict)
+    """Claim's uid to node."""
+    _seen: list[Json] = field(default_factory=list)
 
     def sync(self, claims: list[Json], pods: list[Json]) -> None:
         """Bind new claims, let go of those that are deleted and not in use, remove the directories of those gone."""
-        self._seen = claims, pods
+        self._seen = claims
         api, uids = self.server.admin, {claim["metadata"]["uid"] for claim in claims}
         for claim in claims:
             meta = claim["metadata"]
+            users = _users(pods, meta["namespace"], meta["name"])
+            if self._attached.get(meta["uid"]) not in {user["spec"]["nodeName"] for user in users}:
+                self._attached.pop(meta["uid"], None)
             if "deletionTimestamp" in meta:
-                if meta.get("finalizers") and not _users(pods, meta["namespace"], meta["name"]):
+                if meta.get("finalizers") and not users:
                     change = {"metadata": {"uid": meta["uid"], "finalizers": None}}
                     api.patch(meta["namespace"], "persistentvolumeclaims", meta["name"], change)
             elif claim.get("status", {}).get("phase") != "Bound":
@@ -169,17 +174,16 @@ class Claims:
 
     def for_pod(self, pod: Json, name: str) -> Path:
         """The directory of a pod's claim. `NotYet` while it is not there, or while a pod on another node has it."""
-        claims, pods = self._seen
         namespace, node = pod["metadata"]["namespace"], pod["spec"]["nodeName"]
         found = next(
-            (c for c in claims if (c["metadata"]["namespace"], c["metadata"]["name"]) == (namespace, name)), None
+            (c for c in self._seen if (c["metadata"]["namespace"], c["metadata"]["name"]) == (namespace, name)), None
         )
         if found is None:
             raise NotYet(f'persistentvolumeclaim "{name}" not found')
-        elsewhere = [user for user in _users(pods, namespace, name) if user["spec"]["nodeName"] != node]
-        if elsewhere and not {"ReadWriteMany", "ReadOnlyMany"} & set(found["spec"]["accessModes"]):
-            others = ", ".join(user["metadata"]["name"] for user in elsewhere)
-            raise NotYet(f'Multi-Attach error: claim "{name}" is used on another node by {others}')
+        if not {"ReadWriteMany", "ReadOnlyMany"} & set(found["spec"]["accessModes"]):
+            attached = self._attached.setdefault(found["metadata"]["uid"], node)
+            if attached != node:
+                raise NotYet(f'Multi-Attach error: claim "{name}" is used on {attached}')
         return self.of(found)
 
 

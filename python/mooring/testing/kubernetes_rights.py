@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +43,7 @@ def account_of_driver(namespace: str, account: str) -> list[tuple[str, Json]]:
     ]
 
 
-def rules_of_driver(without: tuple[tuple[str, str], ...] = ()) -> list[Json]:
+def rules_of_driver(without: Sequence[tuple[str, str]] = ()) -> list[Json]:
     """The rules of the driver's role. `without` are pairs of a resource and a verb that are left out."""
     return [
         {"apiGroups": [""], "resources": [name], "verbs": [v for v in DRIVER_VERBS if (name, v) not in without]}
