@@ -181,10 +181,12 @@ class Kubelet:
             container.end(_GRACE_OF_REMOVED_S)
         if not container.runs:
             container.kill()
-            self._nodes[container.node].forget(container)
-            self._waiting.pop(container.uid, None)
-            for name in ("volumes", "work", "root"):
-                shutil.rmtree(container.directory / name)
+            own = [container.directory / name for name in ("volumes", "work", "root")]
+            for directory in own:  # a Python worker is not in the group, and may write for a moment more: then again
+                shutil.rmtree(directory, ignore_errors=True)
+            if not any(directory.exists() for directory in own):
+                self._nodes[container.node].forget(container)
+                self._waiting.pop(container.uid, None)
 
     def _patch_status(self, meta: Json, status: Json) -> None:
         change = {"metadata": {"uid": meta["uid"]}, "status": status}
