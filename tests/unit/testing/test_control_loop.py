@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from mooring.errors import ClusterError
 from mooring.testing.control_loop import ControlLoop
 
@@ -35,7 +36,7 @@ def test_a_fault_ends_the_loop_and_is_raised_to_those_who_look() -> None:
     fault = threading.Event()
     loop = started(lambda: {}["no such key"], fault.set)
     assert fault.wait(10)
-    with pytest.raises(ClusterError, match="the loop has failed.*no such key"):
+    with pytest.raises(ClusterError, match=r"the loop has failed.*no such key"):
         loop.check()
     loop.stop()
 
