@@ -11,14 +11,16 @@ import pytest
 from mooring.errors import ClusterError
 from mooring.testing.kubernetes import KubernetesCluster
 from mooring.testing.probes import wait_until
-from tests.integration.support.kubernetes_pods import rather_on
+from tests.integration.support.kubernetes_pods import Pods, rather_on
 from tests.integration.support.short_lived_settings import SHORT_LIVED
 
 pytestmark = pytest.mark.heavy
 
 JOB = Path(__file__).parent / "jobs" / "where_tasks_ran.py"
 IN_POD = {"spark.submit.deployMode": "cluster"}
-ON_NODE = "spark.kubernetes.executor.volumes.hostPath.state"
+ON_NODE = (
+    "spark.kubernetes.executor.volumes.hostPath.spark-local-dir-1"  # Spark takes volumes of this name for its files
+)
 ON_CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.state"
 EXECUTORS = "spark-role=executor"
 
@@ -30,6 +32,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesClus
         3, work_dir=tmp_path_factory.mktemp("kubernetes"), conf=conf, zones=("east", "west"), node_memory_mb=4000
     ) as cluster:
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(cluster: KubernetesCluster) -> Iterator[None]:
+    yield
+    cluster.end_applications()
+    Pods(cluster).remove_all()
 
 
 def template(file: Path, **spec) -> dict[str, str]:
@@ -50,12 +59,11 @@ def places(out: Path) -> dict[str, str]:
 def test_in_client_mode_executors_come_to_preferred_nodes_and_have_their_disks(cluster, tmp_path) -> None:
     conf = template(tmp_path / "pod.yaml", **rather_on((10, "node-3")))
     conf |= {f"{ON_NODE}.mount.path": "/var/lib/state", f"{ON_NODE}.options.path": "/disk"}
-    conf |= {"spark.local.dir": "/var/lib/state/local"}
     job = cluster.submit(JOB, [tmp_path / "out", "60"], conf)
     wait_until((tmp_path / "out").exists, "the answer", 90, story=job.process.story)
     assert places(tmp_path / "out") == {"1": "node-3", "2": "node-3"}
     assert {cluster.node_of(executor) for executor in cluster.executors(job.application)} == {"node-3"}
-    assert list((cluster.host("node-3").disk / "disk" / "local").glob("blockmgr-*"))
+    assert list((cluster.host("node-3").disk / "disk").glob("blockmgr-*"))
 
     (lost,) = [executor for executor in cluster.executors() if executor.id == "1"]
     cluster.kill_executor("1")
@@ -88,8 +96,6 @@ def test_in_cluster_mode_an_application_succeeds_or_fails_as_its_driver_does(clu
     bad = cluster.submit(JOB, [tmp_path / "no" / "such" / "directory"], {**IN_POD, "spark.executor.instances": "1"})
     with pytest.raises(ClusterError, match="driver-"):
         bad.finish(150)
-    for pod in cluster.pods():
-        cluster.delete_pod(pod["metadata"]["name"], 0)
 
 
 def test_without_a_right_the_driver_says_so(cluster, tmp_path) -> None:
@@ -98,7 +104,6 @@ def test_without_a_right_the_driver_says_so(cluster, tmp_path) -> None:
         job = cluster.submit(JOB, [tmp_path / "out"])
         job.wait_until(lambda: 'cannot create resource "pods"' in job.log, "Spark's error", 90)
         assert not cluster.pods(EXECUTORS)
-        job.kill()
     finally:
         cluster.set_rights()
 
@@ -111,6 +116,3 @@ def test_an_executor_that_is_decommissioned_ends_within_its_time(cluster, tmp_pa
     cluster.delete_pod(first)
     job.wait_until(lambda: "3" in job.executors() and "1" not in job.executors(), "another executor", 90)
     assert "decommission" in cluster.logs_of(first)[-1].read_text().lower()
-    job.kill()
-    for pod in cluster.pods():
-        cluster.delete_pod(pod["metadata"]["name"], 0)

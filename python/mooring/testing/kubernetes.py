@@ -25,7 +25,12 @@ from mooring.testing.hosts import ClusterOfHosts, ExecutorProcess
 from mooring.testing.kubernetes_api import SERVICE_NAMES, ApiServer
 from mooring.testing.kubernetes_driver import DriverOnKubernetes
 from mooring.testing.kubernetes_node import KubernetesNode, change_taints, is_unreachable
-from mooring.testing.kubernetes_rights import account_of_driver, objects_of_namespace, rules_of_driver
+from mooring.testing.kubernetes_rights import (
+    account_with_rules,
+    objects_of_namespace,
+    rules_of_driver,
+    rules_of_submitter,
+)
 from mooring.testing.kubernetes_stand_ins import StandIns, free_network
 from mooring.testing.pod_process import check_namespaces
 from mooring.testing.probes import free_port, wait_until
@@ -37,7 +42,10 @@ Json = dict[str, Any]
 
 NAMESPACE: Final = "default"
 DRIVER_ACCOUNT: Final = "spark"
-"""The service account of submitters, drivers and executors, with `rules_of_driver`."""
+"""The service account of drivers and executors, with `rules_of_driver`."""
+
+SUBMITTER_ACCOUNT: Final = "submitter"
+"""The account of `spark-submit` in cluster mode, with `rules_of_submitter`."""
 
 _ADDRESS = "127.0.0.1"
 _FLAGS = {
@@ -99,10 +107,10 @@ class KubernetesCluster(ClusterOfHosts[KubernetesNode]):
         admin = self.api.admin
         for resource, item in [
             *objects_of_namespace(self.api.authority),
-            *account_of_driver(NAMESPACE, DRIVER_ACCOUNT),
+            *account_with_rules(NAMESPACE, DRIVER_ACCOUNT, rules_of_driver()),
+            *account_with_rules(NAMESPACE, SUBMITTER_ACCOUNT, rules_of_submitter()),
         ]:
             admin.create(NAMESPACE, resource, item)
-        self._token_file = self.api.account_token_file(NAMESPACE, DRIVER_ACCOUNT)
         for node in self.hosts.values():
             node.register(admin)
         self._stand_ins.start()
@@ -113,8 +121,7 @@ class KubernetesCluster(ClusterOfHosts[KubernetesNode]):
         `ClusterError` when the stand-ins had a fault, and when they have refused a pod and nobody asked for `refused`.
         """
         try:
-            for submission in self._submissions:
-                submission.process.kill()
+            self.end_applications()
             self._stand_ins.stop()
         finally:
             self._kill_everything()
@@ -125,9 +132,13 @@ class KubernetesCluster(ClusterOfHosts[KubernetesNode]):
         if self._stand_ins.scheduler.refused and not self._refused_are_known:
             raise ClusterError(f"pods were refused, as the stand-ins do not know what they ask for: {self.refused()}")
 
-    def _kill_everything(self) -> None:
+    def end_applications(self) -> None:
+        """Kill -9 of every `spark-submit`. In client mode these are the drivers; pods live on."""
         for submission in self._submissions:
             submission.process.kill()
+
+    def _kill_everything(self) -> None:
+        self.end_applications()
         for node in self.hosts.values():
             node.lose_power()
 
@@ -185,7 +196,7 @@ class KubernetesCluster(ClusterOfHosts[KubernetesNode]):
         return {
             "spark.ui.port": str(ui_port),
             "spark.driver.host": _ADDRESS,
-            "spark.kubernetes.authenticate.oauthTokenFile": str(self._token_file),
+            "spark.kubernetes.authenticate.oauthTokenFile": self._token_of(DRIVER_ACCOUNT),
             "spark.kubernetes.authenticate.caCertFile": str(self.api.authority),
             "spark.kubernetes.authenticate.executor.serviceAccountName": DRIVER_ACCOUNT,
         }
@@ -194,10 +205,13 @@ class KubernetesCluster(ClusterOfHosts[KubernetesNode]):
         return {
             "spark.kubernetes.driver.pod.name": pod,
             "spark.kubernetes.driver.master": f"https://{SERVICE_NAMES[0]}:{self.api.port}",
-            "spark.kubernetes.authenticate.submission.oauthTokenFile": str(self._token_file),
+            "spark.kubernetes.authenticate.submission.oauthTokenFile": self._token_of(SUBMITTER_ACCOUNT),
             "spark.kubernetes.authenticate.submission.caCertFile": str(self.api.authority),
             "spark.kubernetes.authenticate.driver.serviceAccountName": DRIVER_ACCOUNT,
         }
+
+    def _token_of(self, account: str) -> str:
+        return str(self.api.account_token_file(NAMESPACE, account))
 
     def pods(self, selector: str = "") -> list[Json]:
         """The pods as the API has them; `selector` is one of labels, such as `spark-role=executor`."""

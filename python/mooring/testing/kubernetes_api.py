@@ -35,6 +35,7 @@ _ADDRESS = "127.0.0.1"
 _GROUPS = {  # resources that are not in the core group
     "roles": "apis/rbac.authorization.k8s.io/v1",
     "rolebindings": "apis/rbac.authorization.k8s.io/v1",
+    "networkpolicies": "apis/networking.k8s.io/v1",
 }
 _TOKEN_SECONDS = 24 * 3600
 _REQUEST_TIMEOUT_S = 20.0

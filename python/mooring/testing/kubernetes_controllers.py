@@ -187,7 +187,7 @@ class Claims:
         return self.of(found)
 
 
-OWNED = ("pods", "services", "configmaps", "persistentvolumeclaims")
+OWNED = ("pods", "services", "configmaps", "persistentvolumeclaims", "networkpolicies")
 """The resources whose objects are removed with their owners."""
 
 

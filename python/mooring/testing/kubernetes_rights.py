@@ -26,15 +26,15 @@ def objects_of_namespace(authority: Path) -> list[tuple[str, Json]]:
     ]
 
 
-def account_of_driver(namespace: str, account: str) -> list[tuple[str, Json]]:
-    """A service account with the least rights that Spark's driver needs: resource and object, in order of their making.
+def account_with_rules(namespace: str, account: str, rules: list[Json]) -> list[tuple[str, Json]]:
+    """A service account with these rights in its namespace: resource and object, in order of their making.
 
     The role and the role binding have the name of the account.
     """
     meta = {"name": account, "namespace": namespace}
     subject = {"kind": "ServiceAccount", **meta}
     reference = {"apiGroup": _GROUP, "kind": "Role", "name": account}
-    role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": meta, "rules": rules_of_driver()}
+    role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": meta, "rules": rules}
     binding = {"apiVersion": f"{_GROUP}/v1", "kind": "RoleBinding", "metadata": meta}
     return [
         ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}),
@@ -44,8 +44,14 @@ def account_of_driver(namespace: str, account: str) -> list[tuple[str, Json]]:
 
 
 def rules_of_driver(without: Sequence[tuple[str, str]] = ()) -> list[Json]:
-    """The rules of the driver's role. `without` are pairs of a resource and a verb that are left out."""
+    """The least rights of Spark's driver. `without` are pairs of a resource and a verb that are left out."""
     return [
         {"apiGroups": [""], "resources": [name], "verbs": [v for v in DRIVER_VERBS if (name, v) not in without]}
         for name in DRIVER_RESOURCES
     ]
+
+
+def rules_of_submitter() -> list[Json]:
+    """The least rights of one who submits in cluster mode: Spark also makes a network policy for the application."""
+    policies = {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": list(DRIVER_VERBS)}
+    return [*rules_of_driver(), policies]

@@ -48,7 +48,7 @@ class StandIns:
     def _sync(self) -> None:
         """One step of all stand-ins. What is passing is tried again in the next step."""
         try:
-            # Pods come last: they own the others, and an owner is made before what it owns.
+            # Pods are listed last: they own the others, and an owner is made before what it owns.
             objects = {resource: self._server.admin.list("", resource) for resource in reversed(OWNED)}
             nodes = self._server.admin.list("", "nodes")
             nodes.sort(key=lambda node: self._order.index(node["metadata"]["name"]))
