@@ -6,8 +6,8 @@ grace, kill -9. Each pod has a mount namespace with its volumes, a host name, an
 network, and an /etc/hosts with the names of services, as there is no DNS.
 
 It has no images: every container has this machine's files and the installed Spark. It has no limits on cpu or memory,
-no network or process namespaces, no probes and no restarts. A pod that asks for something that is not known here is
-refused by the scheduler's stand-in: it stays Pending, with a condition that says what.
+no network or process namespaces, no network policies, no probes and no restarts. A pod that asks for something that is
+not known here is refused by the scheduler's stand-in: it stays Pending, with a condition that says what.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from mooring.testing.submission import Submission
 
 Json = dict[str, Any]
 
+_LOG_SHOWN = 6_000
 _UI_PORT = 4040  # Spark's own; each pod has an address of its own
 
 
@@ -81,11 +82,14 @@ class DriverOnKubernetes(Submission):
 
     def finish(self, timeout: float = 300.0) -> None:
         """Wait until the driver's pod has succeeded. `ClusterError` with the log's end when it has not."""
-        self.process.finish(timeout)
+        code = self.wait(timeout)
         pod = self.pod()
         phase = pod["status"]["phase"] if pod else "gone"
-        if phase != "Succeeded":
-            raise ClusterError(f"the driver's pod {self.pod_name} is {phase}\n{self.log[-6000:]}")
+        if code != 0 or phase != "Succeeded":
+            log = "".join(file.read_text(errors="replace") for file in self._logs(self.pod_name))
+            end = log[-_LOG_SHOWN:]
+            raise ClusterError(f"the driver's pod {self.pod_name} is {phase}\n{end}\n{self.process.story()}")
+        self.process.kill()
 
     def driver(self) -> RunningProcess | None:
         """The driver's JVM; None while there is none."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mooring.testing.maven_jars import java
-from mooring.testing.spark_home import spark_home
+from mooring.testing.spark_home import SHORT_LIVED_JVM, spark_home
 
 Json = Mapping[str, Any]
 
@@ -174,7 +174,7 @@ def environment_of_image() -> dict[str, str]:
     """What an image with Spark and Python sets: nothing of it comes from Kubernetes."""
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "JAVA_HOME") if name in os.environ}
     python = {name: sys.executable for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
-    return {**inherited, **python, "SPARK_HOME": str(spark_home())}
+    return {**inherited, **python, "SPARK_HOME": str(spark_home()), "SPARK_LAUNCHER_OPTS": SHORT_LIVED_JVM}
 
 
 def container_command(pod: Json, environment: Mapping[str, str], conf_is_empty: bool) -> list[str]:
