@@ -73,6 +73,22 @@ def test_in_client_mode_executors_come_to_preferred_nodes_and_have_their_disks(c
     wait_until(lambda: not cluster.pods(EXECUTORS), "the executors' pods to be gone", 30)
 
 
+def test_executors_of_a_lost_node_come_back_elsewhere(cluster, tmp_path) -> None:
+    cluster.cordon("node-3")
+    job = cluster.submit(JOB, [tmp_path / "out", "60"], template(tmp_path / "pod.yaml"))
+    try:
+        wait_until((tmp_path / "out").exists, "the answer", 90, story=job.process.story)
+        nodes = places(tmp_path / "out")
+        assert set(nodes.values()) == {"node-1", "node-2"}, "executors spread"
+        cluster.uncordon("node-3")
+        cluster.kill_host("node-1")
+        job.wait_until(lambda: len(cluster.executors(job.application)) == 2, "another executor", 90)
+        assert {cluster.node_of(executor) for executor in cluster.executors()} == {"node-2", "node-3"}
+    finally:
+        cluster.uncordon("node-3")
+        cluster.revive_host("node-1")
+
+
 def test_in_cluster_mode_the_driver_runs_in_a_pod_and_owns_what_it_makes(cluster, tmp_path) -> None:
     conf = {**IN_POD, **template(tmp_path / "pod.yaml"), f"{ON_CLAIM}.mount.path": "/state"}
     conf |= {f"{ON_CLAIM}.options.claimName": "OnDemand", f"{ON_CLAIM}.options.storageClass": "stand-in"}

@@ -17,29 +17,36 @@ DECOMMISSION_SCRIPT: Final = "/opt/decom.sh"
 """The script of Spark's image that decommissions an executor; the one command that a `preStop` hook may have here."""
 
 _EXECUTOR = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
-_ANY: Callable[[Any], bool] = lambda value: True  # noqa: E731 - a word in the tables below
-_EMPTY: Callable[[Any], bool] = lambda value: not value  # noqa: E731
+
+
+def _any(_: Any) -> bool:
+    return True
+
+
+def _empty(value: Any) -> bool:
+    return not value
+
 
 # What is known, and which values of it. A field that is not here is refused. What is only told to others, such as a
 # container's ports, is known and does nothing.
 _POD: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("containers", "volumes", "nodeSelector", "nodeName", "tolerations", "affinity"), _ANY),
-    **dict.fromkeys(("serviceAccount", "serviceAccountName", "automountServiceAccountToken", "hostname"), _ANY),
-    **dict.fromkeys(("terminationGracePeriodSeconds", "imagePullSecrets", "enableServiceLinks"), _ANY),
-    **dict.fromkeys(("dnsPolicy", "preemptionPolicy"), _ANY),
-    **dict.fromkeys(("securityContext", "priority"), _EMPTY),
+    **dict.fromkeys(("containers", "volumes", "nodeSelector", "nodeName", "tolerations", "affinity"), _any),
+    **dict.fromkeys(("serviceAccount", "serviceAccountName", "automountServiceAccountToken", "hostname"), _any),
+    **dict.fromkeys(("terminationGracePeriodSeconds", "imagePullSecrets", "enableServiceLinks"), _any),
+    **dict.fromkeys(("dnsPolicy", "preemptionPolicy"), _any),
+    **dict.fromkeys(("securityContext", "priority"), _empty),
     "restartPolicy": "Never".__eq__,
     "schedulerName": "default-scheduler".__eq__,
 }
 _CONTAINER: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("name", "image", "imagePullPolicy", "command", "args", "env", "ports", "resources"), _ANY),
-    **dict.fromkeys(("volumeMounts", "terminationMessagePath", "terminationMessagePolicy", "workingDir"), _ANY),
-    "securityContext": _EMPTY,
-    "resizePolicy": _ANY,  # the API server sets it; nothing is resized here
+    **dict.fromkeys(("name", "image", "imagePullPolicy", "command", "args", "env", "ports", "resources"), _any),
+    **dict.fromkeys(("volumeMounts", "terminationMessagePath", "terminationMessagePolicy", "workingDir"), _any),
+    "securityContext": _empty,
+    "resizePolicy": _any,  # the API server sets it; nothing is resized here
     "lifecycle": {"preStop": {"exec": {"command": [DECOMMISSION_SCRIPT]}}}.__eq__,
 }
 _MOUNT: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("name", "mountPath", "readOnly", "subPath"), _ANY),
+    **dict.fromkeys(("name", "mountPath", "readOnly", "subPath"), _any),
     "recursiveReadOnly": "Disabled".__eq__,
 }
 _VOLUMES: Mapping[str, frozenset[str]] = {
@@ -78,7 +85,7 @@ def refusals(pod: Json) -> list[str]:
 
 
 def _unknown(place: str, item: Json, known: Mapping[str, Callable[[Any], bool]]) -> list[str]:
-    return [f"{place}.{name}" for name, value in item.items() if not known.get(name, _EMPTY)(value)]
+    return [f"{place}.{name}" for name, value in item.items() if not known.get(name, _empty)(value)]
 
 
 def _is_known_variable(variable: Json) -> bool:
