@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mooring.jar import jar_path
 from mooring.testing.kubernetes import KubernetesCluster
 from tests.integration.support.job_on_kubernetes import ON_CLAIMS, ON_NODES, KubernetesJob
 from tests.integration.support.job_runs import JOB_CONF
@@ -21,8 +22,8 @@ ALLOCATION = "spark.mooring.executor.allocation.enabled"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
-    """Each node has room for two executors."""
-    conf = {**JOB_CONF, "spark.executor.instances": str(EXECUTORS)}
+    """Each node has room for two executors. An executor runs all its tasks at once: none waits for a slot."""
+    conf = {**JOB_CONF, "spark.executor.instances": str(EXECUTORS), "spark.executor.cores": "2"}
     with KubernetesCluster(NODES, work_dir=tmp_path_factory.mktemp("cluster"), conf=conf) as cluster:
         yield cluster
 
@@ -35,6 +36,16 @@ def test_each_restart_comes_back_to_the_nodes_of_the_last_run(cluster: Kubernete
     for _ in range(RESTARTS):
         assert (job.restart(), job.nodes()) == (0, nodes)
     assert job.drainable.status()["allocation"] == {"asked": nodes, "not-given": [], "given-instead": []}
+    job.drain()
+
+
+def test_a_driver_in_a_pod_gets_the_nodes_too(cluster: KubernetesCluster, tmp_path: Path) -> None:
+    in_pod = {"spark.submit.deployMode": "cluster", "spark.jars": f"local://{jar_path()}"}
+    job = KubernetesJob(cluster, tmp_path, **ON_NODES, **in_pod)
+    nodes = job.nodes()
+    assert job.locations() == nodes
+    for _ in range(2):
+        assert (job.restart(), job.nodes()) == (0, nodes)
     job.drain()
 
 
@@ -51,14 +62,14 @@ def test_a_killed_pod_is_replaced_on_its_node(cluster: KubernetesCluster, tmp_pa
     job = KubernetesJob(cluster, tmp_path, **ON_NODES)
     nodes = job.nodes()
     for kill in ("kill -9", "delete"):
+        job.commit_more()  # no batch runs at the loss: one that ran would have the tasks elsewhere meanwhile
         before = len(job.openings())
         lost = job.executors()[0]
         if kill == "delete":
             cluster.delete_pod(job.pod_of(lost), grace_s=0)
         else:
             lost.kill()
-        job.job.wait_until(lambda gone=lost: not gone.is_alive, "the executor to end", 60)
-        job.wait_for_executors(EXECUTORS)
+        job.wait_for_successor(lost, EXECUTORS)
         job.commit_more()
         assert job.nodes() == nodes, kill
         assert sum(opening["remote-bytes"] for opening in job.openings()[before:]) == 0, kill
@@ -128,11 +139,11 @@ def test_tasks_follow_their_claims(cluster: KubernetesCluster, tmp_path: Path) -
     for _ in range(2):
         assert job.restart() == 0
         assert job.locations() == claims
+    job.commit_more()
     opened = len(job.openings())
     lost = job.executors()[0]
     lost.kill()
-    job.job.wait_until(lambda: not lost.is_alive, "the executor to end", 60)
-    job.wait_for_executors(EXECUTORS)
+    job.wait_for_successor(lost, EXECUTORS)
     job.commit_more()
     assert job.locations() == claims
     assert sum(opening["remote-bytes"] for opening in job.openings()[opened:]) == 0

@@ -81,6 +81,15 @@ class KubernetesJob(JobWithCopies):
             lambda: len(self.job.executors()) == len(self.executors()) == number, f"{number} executors", 180
         )
 
+    def wait_for_successor(self, lost: ExecutorProcess, number: int) -> None:
+        """Wait until this executor is gone, and the plan has so many executors without it."""
+
+        def are_here() -> bool:
+            found = [processor.get("executor") for processor in self.load.status()["processors"]]
+            return not lost.is_alive and lost.id not in found and len([id for id in found if id]) == number
+
+        self.job.wait_until(are_here, f"the successor of executor {lost.id}", 180)
+
     def start(self, **conf: str) -> int:
         """Start the job, which has ended, and have it commit more: the bytes that it fetched to open its stores."""
         before = len(self.openings())
