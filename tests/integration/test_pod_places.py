@@ -2,111 +2,112 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from py4j.java_gateway import JavaGateway
 
+from tests.integration.support.scala_function import ScalaFunction
 from tests.integration.support.store_with_open_copy import scala_object
 
 pytestmark = pytest.mark.one_jvm
 
-WAIT_MS = 20_000
 CLAIMS = "spark.kubernetes.executor.volumes.persistentVolumeClaim"
 
 
 class Places:
-    """The places of an application's pods, as its driver chooses them."""
+    """The places of an application's pods, as its driver chooses them. `living` are the executors whose pods live."""
 
-    def __init__(self, jvm: Any, total: int, wait_ms: int = 0) -> None:
-        clock = getattr(scala_object(jvm, "io.mooring.allocation.PodPlaces"), "$lessinit$greater$default$3")()
-        self._jvm = jvm
-        self.places = jvm.io.mooring.allocation.PodPlaces(total, wait_ms, clock)
+    def __init__(self, gateway: JavaGateway, total: int) -> None:
+        self._jvm = gateway.jvm
+        self.living: set[str] | None = set()
+        self.places = self._jvm.io.mooring.allocation.PodPlaces(total, ScalaFunction(self._alive))
+
+    def _alive(self) -> Any:
+        if self.living is None:
+            return scala_object(self._jvm, "scala.None")
+        return self._jvm.scala.Some(self._seq(sorted(self.living)).toSet())
+
+    def _seq(self, values: Sequence[str]) -> Any:
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(values))
 
     def want(self, *hosts: str, at: Mapping[str, str] | None = None, avoided: Sequence[str] = ()) -> None:
-        python = self._jvm.org.apache.spark.api.python.PythonUtils
-        self.places.want(
-            self._jvm.io.mooring.allocation.HostsWanted(
-                python.toSeq(list(hosts)), python.toScalaMap(dict(at or {})), python.toSeq(list(avoided)).toSet()
-            )
-        )
+        nodes = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(at or {}))
+        wanted = self._jvm.io.mooring.allocation.HostsWanted(self._seq(hosts), nodes, self._seq(avoided).toSet())
+        self.places.want(wanted)
 
-    def add(self, *executors: str) -> None:
-        for executor in executors:
-            self.places.onExecutorAdded(
-                self._jvm.org.apache.spark.scheduler.SparkListenerExecutorAdded(0, executor, None)
-            )
+    def _made(self, executor: str, *, with_claim: bool, fails: bool) -> Any:
+        place = self.places.placeOf(executor, with_claim)
+        if self.living is not None and not fails:
+            self.living.add(executor)
+        return place
 
-    def remove(self, executor: str) -> None:
-        self.places.onExecutorRemoved(
-            self._jvm.org.apache.spark.scheduler.SparkListenerExecutorRemoved(0, executor, "lost")
-        )
-
-    def node_of(self, executor: str) -> str | None:
-        node = self.places.placeOf(executor, False).node()
+    def node_of(self, executor: str, fails: bool = False) -> str | None:
+        """The node of a new pod, which then lives, unless Kubernetes refuses it."""
+        node = self._made(executor, with_claim=False, fails=fails).node()
         return str(node.get()) if node.isDefined() else None
 
-    def number_of(self, executor: str) -> int:
-        return int(self.places.placeOf(executor, True).number().get())
+    def number_of(self, executor: str, fails: bool = False) -> int | None:
+        """The number of the claim of a new pod, likewise."""
+        number = self._made(executor, with_claim=True, fails=fails).number()
+        return int(number.get()) if number.isDefined() else None
 
 
-def test_each_pod_prefers_a_node_that_no_other_one_has(jvm: Any) -> None:
-    places = Places(jvm, total=3)
+def test_each_pod_prefers_a_node_that_no_other_one_has(gateway: JavaGateway) -> None:
+    places = Places(gateway, total=3)
     places.want("n1", "n2", "n1", "spare")
     assert [places.node_of(id) for id in ("1", "2", "3")] == ["n1", "n2", "n1"]
+    assert places.node_of("4") is None
 
 
-def test_without_a_last_run_no_node_is_preferred(jvm: Any) -> None:
-    places = Places(jvm, total=2)
+def test_without_a_last_run_no_node_is_preferred(gateway: JavaGateway) -> None:
+    places = Places(gateway, total=2)
     assert places.node_of("1") is None
 
 
-def test_the_successor_of_a_lost_executor_prefers_its_node(jvm: Any) -> None:
-    places = Places(jvm, total=3)
+def test_the_successor_of_a_lost_executor_prefers_its_node(gateway: JavaGateway) -> None:
+    places = Places(gateway, total=3)
     places.want("n1", "n2", "n3")
     for id in ("1", "2", "3"):
         places.node_of(id)
     places.want("n1", "n2", "n9", at={"1": "n1", "2": "n2", "3": "n9"})  # the third pod came elsewhere
-    places.remove("3")
+    places.living = {"1", "2"}
     assert places.node_of("4") == "n9"
 
 
-def test_a_pod_that_failed_before_it_was_an_executor_frees_its_place(jvm: Any) -> None:
-    places = Places(jvm, total=2)
-    places.want("n1", "n2")
-    assert [places.number_of(id) for id in ("1", "2")] == [1, 2]
-    places.add("1")
-    assert places.number_of("3") == 2
-    places.remove("1")
-    assert places.number_of("4") == 1
-
-
-def test_a_pod_that_is_made_before_the_loss_is_noted_gets_the_place_of_the_lost_one(jvm: Any) -> None:
-    places = Places(jvm, total=2, wait_ms=WAIT_MS)
-    places.want("n1", "n2")
-    for id in ("1", "2"):
-        places.node_of(id)
-    places.add("1", "2")
-    began = time.monotonic()
-    timer = threading.Timer(0.3, places.remove, ["1"])
-    timer.start()
-    try:
-        assert places.node_of("3") == "n1"
-    finally:
-        timer.join()
-    assert time.monotonic() - began < WAIT_MS / 1000 / 2
-
-
-def test_with_a_number_that_changes_no_pod_waits_and_numbers_go_on(jvm: Any) -> None:
-    places = Places(jvm, total=0, wait_ms=WAIT_MS)
-    places.want("n1")
+def test_the_successor_of_a_lost_executor_gets_its_claim(gateway: JavaGateway) -> None:
+    places = Places(gateway, total=3)
     assert [places.number_of(id) for id in ("1", "2", "3")] == [1, 2, 3]
-    places.add("1", "2", "3")
-    places.remove("2")
-    assert places.number_of("4") == 2
-    assert places.number_of("5") == 4
+    places.living = {"2"}
+    assert [places.number_of(id) for id in ("4", "5")] == [1, 3]
+    assert places.number_of("6") == 4  # no living pod loses its own
+
+
+def test_a_pod_that_kubernetes_refused_has_no_place(gateway: JavaGateway) -> None:
+    places = Places(gateway, total=3)
+    places.want("n1", "n2", "n3")
+    assert [places.number_of("1"), places.number_of("2", fails=True)] == [1, 2]
+    assert [places.number_of("3"), places.number_of("4")] == [2, 3]
+
+
+def test_a_pod_that_is_asked_for_twice_has_one_place(gateway: JavaGateway) -> None:
+    places = Places(gateway, total=2)
+    places.want("n1", "n2")
+    assert [places.number_of("1"), places.number_of("1"), places.number_of("2")] == [1, 1, 2]
+
+
+def test_with_a_number_of_executors_that_changes_all_hosts_are_used(gateway: JavaGateway) -> None:
+    places = Places(gateway, total=0)
+    places.want("n1", "n2")
+    assert [places.node_of(id) for id in ("1", "2", "3")] == ["n1", "n2", None]
+
+
+def test_where_the_living_pods_are_not_known_pods_have_no_places(gateway: JavaGateway) -> None:
+    places = Places(gateway, total=2)
+    places.want("n1", avoided=["n2"])
+    places.living = None
+    assert (places.node_of("1"), places.number_of("2")) == (None, None)
 
 
 def spark_conf(jvm: Any, conf: Mapping[str, str]) -> Any:
@@ -156,8 +157,10 @@ def variables(pod: Any) -> dict[str, str]:
     }
 
 
-def test_a_pod_prefers_its_node_avoids_drained_ones_and_keeps_the_users_preference(jvm: Any) -> None:
-    places = Places(jvm, total=1)
+def test_a_pod_prefers_its_node_avoids_drained_ones_and_keeps_the_users_preference(
+    gateway: JavaGateway, jvm: Any
+) -> None:
+    places = Places(gateway, total=1)
     places.want("n1", avoided=["n3", "n2"])
     pod = amended(jvm, places, "1", stock_pod(jvm))
     assert preferences(pod) == [
@@ -172,7 +175,9 @@ def test_a_pod_prefers_its_node_avoids_drained_ones_and_keeps_the_users_preferen
     assert variables(pod) == {"NODE_NAME": "spec.nodeName"}
 
 
-def test_variables_of_the_users_template_stay_and_the_zone_is_added_where_it_is_wanted(jvm: Any) -> None:
+def test_variables_of_the_users_template_stay_and_the_zone_is_added_where_it_is_wanted(
+    gateway: JavaGateway, jvm: Any
+) -> None:
     pod = amended(jvm, None, "1", stock_pod(jvm, NODE_NAME="mine"), spark__mooring__zone__provider="kubernetes")
     assert variables(pod) == {
         "NODE_NAME": "mine",
@@ -180,8 +185,8 @@ def test_variables_of_the_users_template_stay_and_the_zone_is_added_where_it_is_
     }
 
 
-def test_the_template_of_several_executors_prefers_no_node(jvm: Any) -> None:
-    places = Places(jvm, total=1)
+def test_the_template_of_several_executors_prefers_no_node(gateway: JavaGateway, jvm: Any) -> None:
+    places = Places(gateway, total=1)
     places.want("n1")
     assert preferences(amended(jvm, places, "EXECID", stock_pod(jvm))) == []
     assert places.node_of("1") == "n1"
@@ -201,7 +206,7 @@ def test_the_template_of_several_executors_prefers_no_node(jvm: Any) -> None:
     ],
 )
 def test_a_claim_has_the_lowest_number_that_is_free(
-    jvm: Any, conf: Mapping[str, str], claim: str, named: Mapping[str, str]
+    gateway: JavaGateway, jvm: Any, conf: Mapping[str, str], claim: str, named: Mapping[str, str]
 ) -> None:
     usual = {
         "spark.mooring.location.provider": "volume",
@@ -210,6 +215,14 @@ def test_a_claim_has_the_lowest_number_that_is_free(
         f"{CLAIMS}.data.mount.path": "/data",
     }
     settings = {key.replace(".", "__"): value for key, value in {**usual, **conf}.items()}
-    pod = amended(jvm, Places(jvm, total=2), "7", stock_pod(jvm, volume="data"), **settings)
+    pod = amended(jvm, Places(gateway, total=2), "7", stock_pod(jvm, volume="data"), **settings)
     assert str(pod.pod().getSpec().getVolumes().get(0).getPersistentVolumeClaim().getClaimName()) == claim
     assert variables(pod) == {"NODE_NAME": "spec.nodeName", **named}
+
+
+@pytest.mark.parametrize("name", ["Rack_9", "worker/3", "[fd00::1]", "", "n" * 254])
+def test_a_host_that_is_no_name_of_a_node_is_not_named(gateway: JavaGateway, jvm: Any, name: str) -> None:
+    """Kubernetes would reject the pod. The list may be of a run elsewhere."""
+    places = Places(gateway, total=1)
+    places.want(name, avoided=[name])
+    assert preferences(amended(jvm, places, "1", stock_pod(jvm))) == []

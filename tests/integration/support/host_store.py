@@ -19,7 +19,7 @@ class SharedHostStore:
         self._jvm = jvm
         self.root, self.working = root or directory / "store", directory / "working"
         self.working.mkdir()
-        self.store = jvm.io.mooring.localstore.HostStore.open(self._path(self.root)).get()
+        self.store = jvm.io.mooring.localstore.HostStore.open(self._path(self.root), False).get()
 
     def files_of(self, partition: int, checkpoint: str = "/checkpoint") -> Any:
         return self.store.filesOf(self._jvm.org.apache.hadoop.fs.Path(f"file:{checkpoint}/state/0/{partition}")).get()

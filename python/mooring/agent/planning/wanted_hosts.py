@@ -29,9 +29,11 @@ def wanted_hosts(fleet: Fleet) -> tuple[str, ...]:
 
 
 def avoided_hosts(fleet: Fleet) -> tuple[str, ...]:
-    """The drained hosts."""
-    drained = {fleet.host_of(location) or location for location in fleet.overrides.drained}
-    return tuple(sorted(drained, key=natural_order))
+    """The drained hosts. On Kubernetes a location without a node is left out."""
+    known = {location: fleet.host_of(location) for location in fleet.overrides.drained}
+    if not fleet.application.runs_in_pods:
+        known = {location: host or location for location, host in known.items()}
+    return tuple(sorted({host for host in known.values() if host}, key=natural_order))
 
 
 def nodes_of_executors(fleet: Fleet) -> dict[str, str]:

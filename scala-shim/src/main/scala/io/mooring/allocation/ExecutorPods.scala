@@ -44,8 +44,8 @@ private[mooring] final class ExecutorPods(conf: SparkConf, settings: SettingsTab
   }
 
   private def withNodes(pod: Pod, place: PodPlace): Pod = {
-    val terms = place.node.map(node => ExecutorPods.In -> node) ++ place.avoided.toSeq.sorted.map(node => ExecutorPods.NotIn -> node)
-    terms.foldLeft(pod) { case (amended, (operator, node)) =>
+    val terms = place.node.toSeq.map(ExecutorPods.In -> _) ++ place.avoided.toSeq.sorted.map(ExecutorPods.NotIn -> _)
+    terms.filter(_._2.matches(ExecutorPods.NodeName)).foldLeft(pod) { case (amended, (operator, node)) =>
       val term = new NodeSelectorTermBuilder().addNewMatchField().withKey("metadata.name").withOperator(operator)
         .withValues(node).endMatchField().build()
       new PodBuilder(amended).editOrNewSpec().editOrNewAffinity().editOrNewNodeAffinity()
@@ -79,4 +79,7 @@ private object ExecutorPods {
   private val In = "In"
   private val NotIn = "NotIn"
   private val Weight = 100 // the most that Kubernetes takes
+
+  /** Kubernetes rejects a pod that names a node otherwise. A list of an earlier run may have other names. */
+  private val NodeName = "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 }

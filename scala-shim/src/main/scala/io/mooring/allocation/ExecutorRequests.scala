@@ -1,16 +1,17 @@
 package io.mooring.allocation
 
-import io.mooring.common.{Daemon, FailOpen, Log, Names, SettingsTable}
+import io.mooring.common.{Daemon, FailOpen, Location, Log, Names, SettingsTable}
 import org.apache.spark.{SparkConf, SparkContext}
-import org.apache.spark.scheduler.shims.{AllocationShim, ListenerShim}
+import org.apache.spark.scheduler.cluster.k8s.shims.ExecutorPodsShim
+import org.apache.spark.scheduler.shims.AllocationShim
 import org.apache.spark.shims.Capability
 
 /**
  * Has the cluster manager asked for executors on the hosts that have the state: YARN by `YarnRequests`, Kubernetes by `ExecutorPods`.
  * Elsewhere it does nothing. It keeps the wanted hosts in a file for the next start.
  *
- * The thread that makes the SparkContext calls `begin` and `listenersStart`; any thread calls `want`. Depends on `AllocationShim`, and on
- * YARN on `Capability.ExecutorsOnHosts`.
+ * The thread that makes the SparkContext calls `begin` and `listenersStart`; any thread calls `want`. Depends on `AllocationShim`, on YARN on
+ * `Capability.ExecutorsOnHosts`, and on Kubernetes on `Capability.PlacesOfPods`.
  */
 final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: SettingsTable) {
   import ExecutorRequests._
@@ -27,7 +28,9 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
     yield new YarnRequests(shim, conf, total, isDynamic, () => isOver)
 
   private val runsInPods = context.master.startsWith("k8s:")
-  private val places = Option.when(isOn && runsInPods)(new PodPlaces(total))
+  private val places =
+    Option.when(isOn && runsInPods && Capability.PlacesOfPods.isOn)(new PodPlaces(total, () => ExecutorPodsShim.living(context)))
+  private val choosesNodes = places.nonEmpty && Location.hasNode(settings.text(Location.Key))
 
   /** What is added to the pods of executors; None where the cluster manager is not Kubernetes. */
   val pods: Option[ExecutorPods] = Option.when(placing && runsInPods)(new ExecutorPods(conf, settings, places))
@@ -43,16 +46,16 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
 
   /** Before Spark makes its scheduler. */
   def begin(): Unit = {
-    if (pods.nonEmpty) conf.set(PodSteps, (conf.getOption(PodSteps).toSeq.filter(_.nonEmpty) :+ Names.ExecutorPodStep).mkString(","))
-    if (yarn.nonEmpty || places.nonEmpty) {
+    if (pods.nonEmpty) {
+      val steps = conf.getOption(PodSteps).toSeq.flatMap(_.split(',')).map(_.trim).filterNot(Set("", Names.ExecutorPodStep))
+      conf.set(PodSteps, (steps :+ Names.ExecutorPodStep).mkString(",")) // last, as it changes what the steps before it have made
+    }
+    if (yarn.nonEmpty || choosesNodes) {
       wanted = hostsOfLastRun()
-      places.foreach { chosen =>
-        ListenerShim.add(context, chosen)
-        chosen.want(HostsWanted(wanted))
-      }
+      places.foreach(_.want(HostsWanted(wanted)))
       val follows = yarn.map(requests => Daemon.start("mooring-executor-requests")(untilStopped(requests.follow(wanted))))
       threads = Daemon.start("mooring-wanted-hosts")(untilStopped(keepFile())) +: follows.toSeq
-      if (places.nonEmpty || yarn.exists(_.begin(wanted))) atStart = if (isDynamic) wanted else wanted.take(total)
+      if (choosesNodes || yarn.exists(_.begin(wanted))) atStart = if (isDynamic) wanted else wanted.take(total)
     }
   }
 

@@ -77,5 +77,11 @@ object Location {
   private val FromEnvironment = "env:(.+)".r
   private val ZoneLabel = "topology\\.kubernetes\\.io/zone=\"(.*)\"".r
 
+  /** Whether locations that this provider names have a Kubernetes node among their parts. */
+  def hasNode(provider: Option[String]): Boolean = provider.exists(_.split('/').exists(Set("kubernetes", s"env:$NodeVariable")))
+
+  /** Whether each executor has a volume of its own. */
+  def isVolume(provider: Option[String]): Boolean = provider.exists(_.split('/').contains(Volume))
+
   def isHost(provider: Option[String]): Boolean = provider.forall(_ == "host")
 }

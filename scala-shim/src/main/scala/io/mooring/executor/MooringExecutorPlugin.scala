@@ -39,14 +39,15 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
       val mostOpen = if (Capability.OpenCopies.isOn) settings.count("spark.mooring.standby.open.stores") else 0
       ExecutorReports.through(Some(context), withOpenCopies = mostOpen > 0)
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
-      val store = HostStore.open(directory)
+      val provider = settings.text(Location.Key)
+      val store = HostStore.open(directory, isOnOwnVolume = Location.isVolume(provider))
       HostStores.use(store)
       FailOpen.otherwise("look at the local store", ())(store.foreach(_.sayWhatIsWrong(ExecutorShim.localDirectory(context.conf()))))
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()),
         volume = store.toRight("the local store can not be used").flatMap(_.volume))
       FailOpen.otherwise("warm-up", ())(warmUp(context.conf()))
       // From now on the plan may place tasks on this executor.
-      ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
+      ExecutorReports.hello(location.of(provider), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
       // The plan gives a new executor the rebind timeout to get its copies. For a sixth of it, 10 s at most, copies are made slowly.

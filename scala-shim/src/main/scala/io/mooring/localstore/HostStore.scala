@@ -10,6 +10,7 @@ import java.util.UUID
 import java.util.concurrent.{LinkedBlockingQueue, RejectedExecutionException, ThreadPoolExecutor, TimeUnit}
 import java.util.zip.CRC32C
 
+import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Success, Using}
 import scala.util.control.NonFatal
 
@@ -84,9 +85,14 @@ final class HostStore(val root: Path) {
   /** Another executor may do the same. The file appears as a whole, and the first one stays. */
   private def nameVolume(file: Path): Unit = {
     val temporary = Files.createTempFile(root, TemporaryPrefix, "", OwnerOnlyFile)
+    val name = s"volume-${UUID.randomUUID().toString.take(8)}\n"
     try {
-      Files.writeString(temporary, s"volume-${UUID.randomUUID().toString.take(8)}\n")
-      Files.createLink(file, temporary)
+      Files.writeString(temporary, name)
+      try Files.createLink(file, temporary)
+      catch { // a file system without links
+        case e @ (_: UnsupportedOperationException | _: FileSystemException) if !e.isInstanceOf[FileAlreadyExistsException] =>
+          Files.writeString(file, name, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)
+      }
       ()
     } catch { case _: FileAlreadyExistsException => } // the other executor was first
     finally { Files.deleteIfExists(temporary); () }
@@ -155,15 +161,19 @@ object HostStore {
   def keyOf(checkpoint: String): String =
     MessageDigest.getInstance("SHA-256").digest(checkpoint.getBytes(UTF_8)).take(16).map(b => f"$b%02x").mkString
 
-  /** Opens the store at `root`, and makes the directory if it is missing, closed to other users. None, with a log line, when that fails. */
-  def open(root: Path): Option[HostStore] =
+  /**
+   * Opens the store at `root`, and makes the directory if it is missing, closed to other users. None, with a log line, when that fails.
+   *
+   * @param isOnOwnVolume the store lies on a volume of this executor's own: Kubernetes opens it to the pod's group at each mount (`fsGroup`)
+   */
+  def open(root: Path, isOnOwnVolume: Boolean): Option[HostStore] =
     try {
       if (!Files.exists(root, LinkOption.NOFOLLOW_LINKS)) Files.createDirectories(root, OwnerOnlyDirectory)
       if (!Files.isDirectory(root, LinkOption.NOFOLLOW_LINKS)) throw new IOException("it is not a directory")
       val me = Files.createTempFile(root, TemporaryPrefix, "", OwnerOnlyFile) // also shows that the directory is writable
       try if (Files.getOwner(root) != Files.getOwner(me)) throw new IOException(s"it belongs to ${Files.getOwner(root)}")
       finally Files.deleteIfExists(me)
-      closeToOthers(root)
+      closeToOthers(root, isOnOwnVolume)
       Some(new HostStore(root))
     } catch {
       case NonFatal(e) =>
@@ -173,10 +183,12 @@ object HostStore {
     }
 
   /** Closes an empty directory. IOException for a directory that holds files and is open to other users, as others may have written these files. */
-  private def closeToOthers(root: Path): Unit = {
+  private def closeToOthers(root: Path, mayBeOpenToGroup: Boolean): Unit = {
     val closed = PosixFilePermissions.fromString("rwx------")
-    if (Files.getPosixFilePermissions(root) != closed) {
-      if (Using.resource(Files.newDirectoryStream(root))(_.iterator().hasNext))
+    val permissions = Files.getPosixFilePermissions(root)
+    if (permissions != closed) {
+      val isOpenToGroupOnly = permissions.asScala.forall(!_.name.startsWith("OTHERS"))
+      if (!(mayBeOpenToGroup && isOpenToGroupOnly) && Using.resource(Files.newDirectoryStream(root))(_.iterator().hasNext))
         throw new IOException("it holds files and is open to other users; name an empty directory, or close it (chmod 700)")
       Files.setPosixFilePermissions(root, closed)
     }

@@ -62,6 +62,9 @@ object Capability {
   case object HintsOfHosts extends Capability("request of executors on hosts with dynamic allocation",
     "with dynamic allocation YARN gives executors on any hosts, as on stock Spark")
 
+  case object PlacesOfPods extends Capability("places of executor pods",
+    "pods of executors prefer no node, and claims have the numbers of executors, as on stock Spark")
+
   case object WarmUpByTasks extends Capability("warm-up by the code of running tasks",
     "an executor that joins reads a task's code with its first task")
 

@@ -108,6 +108,22 @@ private[spark] object SparkInternals extends PrivateMembers with CommitLogVersio
       ifPresent("org.apache.spark.scheduler.cluster.YarnSchedulerBackend").map(compiledField(_, name))
     }
 
+  // The pods of executors on Kubernetes. None where this Spark has no Kubernetes.
+
+  def podAllocator: Option[Field] = allocatorOfPods.ifThere.flatten
+  def podsJustCreated: Option[Field] = createdPods.ifThere.flatten
+  def podsKnownToScheduler: Option[Field] = knownPods.ifThere.flatten
+  def podsSeen: Option[Field] = seenPods.ifThere.flatten
+  private val allocatorOfPods = fieldOfPods("KubernetesClusterSchedulerBackend", "podAllocator")
+  private val createdPods = fieldOfPods("ExecutorPodsAllocator", "newlyCreatedExecutors")
+  private val knownPods = fieldOfPods("ExecutorPodsAllocator", "schedulerKnownNewlyCreatedExecs")
+  private val seenPods = fieldOfPods("ExecutorPodsAllocator", "lastSnapshot")
+
+  private def fieldOfPods(of: String, name: String): Access[Option[Field]] =
+    access(s"$of.$name", Capability.PlacesOfPods) {
+      ifPresent(s"org.apache.spark.scheduler.cluster.k8s.$of").map(compiledField(_, name))
+    }
+
   // A task that waits or runs.
 
   /** `preferredLocs` of `ShuffleMapTask` or `ResultTask`; None for another kind of task. */
