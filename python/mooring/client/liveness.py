@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
@@ -67,6 +67,28 @@ class Liveness:
 def liveness_of(status: Mapping[str, Any], now_ms: int) -> Liveness:
     """The liveness by a status of the agent; `now_ms` is the time of the caller's clock."""
     return Liveness(_milliseconds(status.get("at")), _milliseconds(status.get("ended")), now_ms)
+
+
+class LivenessWatch:
+    """Judges an application by statuses that are read one after the other. The clock of this machine may be ahead.
+
+    A status that replaces another one was written between the two reads, whatever its time says. So the difference of
+    the clocks is known from then on. `now_ms` is the clock of this machine.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._written_ms: int | None = None
+        self._ahead_ms = 0
+
+    def liveness_of(self, status: Mapping[str, Any]) -> Liveness:
+        """The liveness by a status that has just been read."""
+        now_ms, written_ms = self._now_ms(), _milliseconds(status.get("at"))
+        if written_ms is not None:
+            if self._written_ms is not None and written_ms > self._written_ms:
+                self._ahead_ms = max(0, now_ms - written_ms)
+            self._written_ms = written_ms
+        return liveness_of(status, now_ms - self._ahead_ms)
 
 
 def shown_time(at_ms: int) -> str:

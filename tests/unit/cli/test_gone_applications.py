@@ -24,6 +24,11 @@ def room() -> Iterator[Path]:
         yield directory
 
 
+@pytest.fixture(autouse=True)
+def awaits_no_other_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.cli.application.life._NEXT_STATUS_WITHIN_SECONDS", 0.0)
+
+
 @pytest.mark.parametrize("command", ASKING)
 @pytest.mark.parametrize(
     ("make", "words"), [(ended, ("ENDED at", "UTC")), (silent, ("SILENT: last heard of at", "--deployment-id"))]

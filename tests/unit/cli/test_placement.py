@@ -2,6 +2,7 @@
 
 import json
 import threading
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
@@ -30,6 +31,7 @@ def messages(place):
 def looks_often(monkeypatch):
     monkeypatch.setattr("mooring.client.client._LOOK_EVERY_SECONDS", 0.01)
     monkeypatch.setattr("mooring.client.client._MEANWHILE_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr("mooring.cli.application.life._LOOK_EVERY_SECONDS", 0.05)
 
 
 def ask(place, *more):
@@ -39,6 +41,10 @@ def ask(place, *more):
 def only_request(messages):
     (request,) = messages.all().requests.values()
     return request
+
+
+def only_request_of(place):
+    return ContainerPlacementMetadataStore(FileMetadataStore(place)).all().requests
 
 
 def agent(messages, *answers):
@@ -134,6 +140,60 @@ def test_nobody_answers_in_time(place, capsys):
     assert ask(place, "stop", "--wait", "--timeout", "100ms") == 4
     said = capsys.readouterr().err
     assert "is CREATED after 100ms" in said
+
+
+@contextmanager
+def statuses(place, seconds_behind):
+    """An agent that writes its status again and again, by a clock that is behind this one."""
+    is_over = threading.Event()
+
+    def run():
+        while not is_over.wait(0.02):
+            write_status(place, seconds_behind)
+
+    write_status(place, seconds_behind)
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def write_status(place, seconds_old):
+    record = records.status(records.job_model())
+    records.write(place, record={**record, "at": record["at"] - 1000 * seconds_old})
+
+
+def test_a_wait_that_is_over_says_nothing_of_an_old_status_that_was_replaced_meanwhile(place, capsys):
+    write_status(place, seconds_old=40)
+
+    def run():
+        wait_until(lambda: bool(only_request_of(place)), "a request", 30)
+        write_status(place, seconds_old=0)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ask(place, "stop", "--wait", "--timeout", "2s") == 4
+    thread.join()
+    assert "SILENT" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds_behind", [40, 4000])
+def test_an_application_whose_clock_is_behind_is_asked_and_waited_for(place, messages, capsys, seconds_behind):
+    with statuses(place, seconds_behind):
+        assert ask(place, "stop", "--wait", "--timeout", "300ms") == 4
+        assert "SILENT" not in capsys.readouterr().err
+        uuid = only_request(messages).uuid
+        assert main(["container-status", "--metadata", place, "--uuid", str(uuid)]) == 0
+        assert "nobody acts on it any more" not in capsys.readouterr().out
+
+
+def test_a_query_of_an_application_whose_clock_is_behind_is_drained(place, messages, capsys):
+    with statuses(place, 4000):
+        assert main(["drain", "--metadata", place, "--wait", "--timeout", "300ms"]) == 4
+    assert "is not over after 300ms" in capsys.readouterr().err
 
 
 def test_status_of_a_request(place, messages, capsys):

@@ -7,7 +7,8 @@ from typing import Final
 from uuid import UUID
 
 from mooring.cli import options
-from mooring.cli.application.requests import application_of, how_far, is_given_up, liveness_now
+from mooring.cli.application.life import ApplicationLife
+from mooring.cli.application.requests import application_of, how_far
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import print_json
 from mooring.cli.records import CommandRecords
@@ -42,8 +43,9 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         text = "" if answer.status_code.is_final else how_far(status, uuid)
         print(f"{answer.status_code.value}: {text or answer.response_message}")
-        if not answer.status_code.is_final and is_given_up(status):
-            print(f"nobody acts on it any more: {application_of(records, status)} {liveness_now(status).in_words}")
+        life = ApplicationLife(records, None)
+        if not answer.status_code.is_final and life.liveness(life.newest(status)).is_given_up:
+            print(f"nobody acts on it any more: {application_of(records, status)} {life.liveness(status).in_words}")
 
 
 def _uuid(text: str) -> UUID:

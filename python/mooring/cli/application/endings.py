@@ -9,7 +9,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from mooring.agent.drains.drainage import FAILED, NOT_TOLD, OVER, REFUSED
-from mooring.cli.application.requests import application_of, is_given_up, raise_if_ended
+from mooring.cli.application.life import ApplicationLife
+from mooring.cli.application.requests import application_of
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import CommandRecords
@@ -41,7 +42,8 @@ def end_queries(
     if status.get("application") == deployment and _has_so_ended(wanted, arguments.query, status):
         _report_ended(arguments, what, deployment, status)
         return
-    raise_if_ended(status, arguments.deployment_id)
+    life = ApplicationLife(records, arguments.deployment_id)
+    status = life.begin(status)
     if arguments.query is not None and arguments.deployment_id is None:
         status = _with_query(records, arguments.query, status)
     client = records.client()
@@ -61,7 +63,7 @@ def end_queries(
                 )
             time.sleep(min(_LOOK_EVERY_SECONDS, left))
             status = records.status_if_any() or status
-            if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
+            if life.liveness(status).is_given_up and arguments.deployment_id in (None, status.get("application")):
                 break
             if not arguments.json:
                 _show_changes(_rows(arguments.query, status), shown, progress)
@@ -73,10 +75,10 @@ def end_queries(
         print_json({"uuid": str(uuid), "drains": rows})
     if arguments.wait:
         if not rows:
-            raise_if_ended(status, arguments.deployment_id)
+            life.raise_if_ended(status)
         _refuse_unless(wanted, arguments.query, rows)
         if not _has_so_ended(wanted, arguments.query, status):
-            raise_if_ended(status, arguments.deployment_id)
+            life.raise_if_ended(status)
 
 
 def _with_query(records: CommandRecords, query: str, status: dict[str, Any]) -> dict[str, Any]:

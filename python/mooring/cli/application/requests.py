@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+from mooring.cli.application.life import ApplicationLife
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import CommandRecords
 from mooring.client import MooringClient
-from mooring.client.liveness import Life, Liveness, liveness_of
 from mooring.errors import InvalidMessageError
 from mooring.placement import ContainerPlacementResponseMessage, StatusCode
 from mooring.settings.notation import format_duration
@@ -28,7 +28,8 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
     records = CommandRecords.named_by(arguments)
     status = records.status()
     deployment = arguments.deployment_id or application_of(records, status)
-    raise_if_ended(status, arguments.deployment_id)
+    life = ApplicationLife(records, arguments.deployment_id)
+    life.begin(status)
     client = records.client()
     try:
         uuid = write(client, deployment)
@@ -50,7 +51,7 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
     def show_how_far() -> None:
         """Show what the status says of the request. CommandFailed when the application has ended meanwhile."""
         newest = records.status_if_any()
-        raise_if_ended(newest, arguments.deployment_id)
+        life.raise_if_ended(newest)
         text = "" if arguments.json else how_far(newest, uuid)
         if text:
             progress.show_change(text)
@@ -59,7 +60,7 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
         answer = client.wait(uuid, timeout_ms / 1000, show_response, show_how_far)
     if arguments.json and answer is not None:
         print_json(answer.as_json())
-    waited = f"{format_duration(timeout_ms)}{_silence(records.status_if_any())}"
+    waited = f"{format_duration(timeout_ms)}{life.silence(records.status_if_any())}"
     _raise_unless_succeeded(uuid, answer, deployment, waited)
 
 
@@ -87,37 +88,3 @@ def application_of(records: CommandRecords, status: dict[str, Any]) -> str:
     if not isinstance(application, str) or not application:
         raise CommandFailed(f"the status in {records.place} names no application: give --deployment-id")
     return application
-
-
-def raise_if_ended(status: Mapping[str, Any], asked: str | None) -> None:
-    """CommandFailed where no agent would act on a request: the application has ended, or was silent for too long.
-
-    `asked` is the application that the user has named, or None. A named application may be about to start, so one that
-    the status does not know is accepted. A named application may also be silent.
-    """
-    application, liveness = status.get("application"), liveness_now(status)
-    if asked not in (None, application) or not liveness.is_given_up:
-        return
-    if liveness.life is Life.ENDED:
-        raise CommandFailed(f"{application} {liveness.in_words}: nobody would act on this")
-    if asked is None:
-        raise CommandFailed(
-            f"{application} is {liveness.in_words}: nobody would act on this; if it runs all the same, say"
-            f" --deployment-id {application}"
-        )
-
-
-def is_given_up(status: Mapping[str, Any]) -> bool:
-    """Whether the application has ended, or was silent so long that it counts as ended."""
-    return liveness_now(status).is_given_up
-
-
-def liveness_now(status: Mapping[str, Any]) -> Liveness:
-    """Whether the application of a status runs, by the clock of this machine."""
-    return liveness_of(status, time.time_ns() // 1_000_000)
-
-
-def _silence(status: Mapping[str, Any]) -> str:
-    """A hint when the status is old, else an empty text."""
-    liveness = liveness_now(status)
-    return "" if liveness.life is Life.ALIVE else f" ({liveness.in_words})"
