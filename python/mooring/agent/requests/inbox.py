@@ -15,7 +15,8 @@ from mooring.agent.requests.action import Action
 from mooring.agent.requests.already_there import last_successes, noted_at_acceptance
 from mooring.agent.requests.orders import Answer, RemoveMessages
 from mooring.agent.requests.queue import SHOWN_ANSWERS, RequestQueue, Responses, order_key
-from mooring.agent.requests.validation import lasting_refusal, refusal
+from mooring.agent.requests.restart import is_to_restart
+from mooring.agent.requests.validation import lasting_refusal, refusal, refused_restart
 from mooring.agent.state.fleet import Fleet
 from mooring.model import events
 from mooring.model.orders import ForgetRestart, LogLine, Order
@@ -144,12 +145,13 @@ class _Reading:
     ) -> None:
         self.seen[request.uuid] = None
         saved_progress = self.queue.saved_progress.get(str(request.uuid))
-        if refused is not None and saved_progress is None and not self._may_become_possible(request):
-            self._refuse(request, response, refused)
-            return
         accepted = Action.accepted(request, self._now_ms, saved_progress)
         # The request was not in the reading before this one, so it was written after that reading began.
         action = noted_at_acceptance(self._fleet, accepted, self._successes, written_after_ms=self.queue.read_ms)
+        refused = refused or _refused_at_its_own_host(self._fleet, action)
+        if refused is not None and saved_progress is None and not self._may_become_possible(request):
+            self._refuse(request, response, refused)
+            return
         self.accepted.append(action)
         if response is None:  # else an earlier agent has accepted it
             self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))
@@ -177,6 +179,13 @@ class _Reading:
             return False
         waiting: Sequence[Action] = (*self.queue.actions, *self.accepted)
         return any(_may_change(self._fleet, before.request, request) for before in waiting)
+
+
+def _refused_at_its_own_host(fleet: Fleet, action: Action) -> str | None:
+    """Why a processor can not be restarted by a request that names its own host; None for every other request."""
+    request = action.request
+    is_of_a_processor = request.standby is None and request.processor_id in fleet.processors
+    return refused_restart(fleet) if is_of_a_processor and is_to_restart(fleet, action) else None
 
 
 def _may_change(

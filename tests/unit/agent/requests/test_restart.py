@@ -34,18 +34,30 @@ def test_a_restart_ends_the_executor_and_is_done_when_another_has_its_place(queu
     assert restarts(queues) == ["1"]
 
 
-@pytest.mark.parametrize(
-    ("destination", "refused"), [(LAST_SEEN, ["BAD_REQUEST"]), ("a", FAILED)], ids=["word", "host"]
-)
+@pytest.mark.parametrize("destination", [LAST_SEEN, "a"])
 @pytest.mark.parametrize(("master", "name"), [("yarn", "YARN"), ("k8s://https://10.0.0.1:443", "Kubernetes")])
 def test_no_executor_ends_whose_successor_comes_to_any_host(
-    queues: Queues, destination: str, refused: list[str], master: str, name: str
+    queues: Queues, destination: str, master: str, name: str
 ) -> None:
     queues.story.take(events.ApplicationStarted(queues.story.now_ms, APP, "clicks", {}, "", master=master))
     asked = queues.places("0", destination)
     queues.is_read()
-    assert restarts(queues) == [] and queues.changes(asked) == refused
+    assert restarts(queues) == [] and queues.changes(asked) == ["BAD_REQUEST"]
     assert f"{name} starts the successor of an executor on any host: expected ANY_HOST" in queues.message(asked)
+
+
+def test_a_processor_that_is_on_its_way_elsewhere_may_be_asked_back_to_its_own_host_on_yarn(queues: Queues) -> None:
+    queues.story.take(events.ApplicationStarted(queues.story.now_ms, APP, "clicks", {}, "", master="yarn"))
+    away = queues.places("0", free_host(queues), at_ms=1)
+    back = queues.places("0", "a", at_ms=2)
+    queues.is_read()
+    assert queues.changes(away) == DONE[:2] and queues.changes(back) == DONE[:1]
+    queues.warms_up()
+    queues.runs_a_batch()
+    queues.warms_up()
+    queues.runs_a_batch()
+    assert queues.changes(away) == queues.changes(back) == DONE
+    assert where(queues, "0") == {"1"} and restarts(queues) == []
 
 
 def forgotten(queues: Queues) -> list[str]:
