@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -11,18 +10,14 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.yarn import DriverOnYarn, YarnCluster
-from tests.integration.support.job_runs import JOB_CONF, JOBS, PYTHON_JOBS
-from tests.integration.support.job_to_drain import DrainableJob
-from tests.integration.support.job_with_warm_copies import STANDBY, JobWithCopies
+from tests.integration.support.job_runs import JOB_CONF, JOBS
+from tests.integration.support.job_with_warm_copies import STANDBY
+from tests.integration.support.restarted_on_yarn import RestartedJob
+from tests.integration.support.yarn_hosts import EXECUTORS, HOSTS, KEEPS_LOCALITY
 
 pytestmark = pytest.mark.heavy
 
-HOSTS, EXECUTORS, RESTARTS = 6, 3, 5
-KEEPS_LOCALITY = {
-    "yarn.scheduler.capacity.node-locality-delay": str(HOSTS),
-    "yarn.scheduler.capacity.rack-locality-additional-delay": str(HOSTS),
-}
-"""YARN gives a container on another host only after this many heartbeats of hosts that were not asked for."""
+RESTARTS = 5
 TASKS = int(JOB_CONF["spark.sql.shuffle.partitions"])
 DYNAMIC = {
     "spark.dynamicAllocation.enabled": "true",
@@ -40,58 +35,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
     directory = tmp_path_factory.mktemp("cluster")
     with YarnCluster(HOSTS, work_dir=directory, conf=conf, host_memory_mb=4000, scheduler=KEEPS_LOCALITY) as cluster:
         yield cluster
-
-
-class RestartedJob(JobWithCopies):
-    """A job that is ended and started again."""
-
-    def __init__(self, cluster: YarnCluster, directory: Path, **conf: str) -> None:
-        windows = next(job for job in PYTHON_JOBS if job.name == "windowed_aggregation")
-        self.drainable = DrainableJob(windows, cluster, directory, **conf)
-        super().__init__(cluster, self.drainable, self.drainable.submission)
-        self.directory = directory
-
-    def hosts(self) -> list[str]:
-        """The host of each executor that lives."""
-        return sorted(executor.host for executor in self.cluster.executors(self.job.application))
-
-    def commit_more(self) -> None:
-        """Offer one more input file, and wait until it is committed."""
-        self.drainable.events.offer(1)
-        self.job.wait_until(self.drainable.is_idle, "the batches over one more file", 180)
-
-    def start(self, **conf: str) -> list[dict[str, int]]:
-        """Start the job, which has ended, and have it commit more: the openings of its stores."""
-        before = len(self.openings())
-        self.job = self.drainable.submit(**conf)
-        self.commit_more()
-        since = self.openings()[before:]
-        assert since, "no store was opened"
-        return since
-
-    def restart(self, **conf: str) -> tuple[list[str], int]:
-        """End the job and start it again: the hosts of its executors, and the bytes that it fetched."""
-        self.job.terminate()
-        fetched = sum(opening["remote-bytes"] for opening in self.start(**conf))
-        return self.hosts(), fetched
-
-    def hosts_in_file(self) -> set[str]:
-        """The hosts on which the next start wants executors; empty before there is a file."""
-        return {
-            host
-            for file in self.directory.rglob("wanted-hosts-*.json")
-            for host in json.loads(file.read_text())["hosts"]
-        }
-
-    def first_host(self) -> str:
-        """The host of the oldest executor that lives."""
-        oldest = min(self.cluster.executors(self.job.application), key=lambda executor: int(executor.id))
-        return oldest.host
-
-    def drain(self) -> None:
-        assert self.drainable.command("drain", "--wait", "--timeout", "180s") == 0
-        self.job.finish(120)
-        self.drainable.assert_drained()
 
 
 def test_each_restart_gets_the_hosts_of_the_last_run(cluster: YarnCluster, tmp_path: Path) -> None:

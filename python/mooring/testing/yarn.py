@@ -221,9 +221,19 @@ class YarnCluster(ClusterOfHosts[YarnHost]):
         graceful = [] if graceful_s is None else ["-g", str(graceful_s), "-server"]
         self._exclude([*self._excluded.read_text().split(), self.host(host).address], timeout, *graceful)
 
+    def resize_host(self, host: str, memory_mb: int, timeout: float = 60.0) -> None:
+        """Have YARN count with so much memory on a host. Containers go on, also where they need more."""
+        cores = self._site["yarn.nodemanager.resource.cpu-vcores"]
+        self._run(_ADMIN, "-updateNodeResource", self.host(host).node, str(memory_mb), cores, timeout=timeout)
+
     def _exclude(self, hosts: Sequence[str], timeout: float, *graceful: str) -> None:
         self._excluded.write_text("".join(f"{host}\n" for host in hosts))
         self._run(_ADMIN, "-refreshNodes", *graceful, timeout=timeout)
+
+    def applications(self) -> list[str]:
+        """The applications that were submitted and have not ended. `OSError` while the ResourceManager is silent."""
+        found = self._rest("apps?states=NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING")["apps"] or {}
+        return sorted(application["id"] for application in found.get("app", []))
 
     def grants(self, application: str) -> list[Grant]:
         """The containers that YARN has given to an application so far, with that of the application master."""

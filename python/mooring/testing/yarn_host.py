@@ -25,7 +25,15 @@ log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{1}: %m%n
 """
 # Containers inherit these from their NodeManager.
-_INHERITED = ("JAVA_HOME", "PATH", "HADOOP_CONF_DIR", "SPARK_LOCAL_IP", LOCAL_STORE_VARIABLE)
+_INHERITED = ("JAVA_HOME", "PATH", "HADOOP_CONF_DIR", "SPARK_LOCAL_IP", LOCAL_STORE_VARIABLE, "BASH_ENV")
+
+# Read by each shell of a container before its command. A NodeManager ends a container by a signal to the shell that it
+# has started. Without `setsid` the signal goes to that process alone, so Java must take the place of the shell.
+_JAVA_IN_PLACE_OF_SHELL = """\
+case "$BASH_EXECUTION_STRING" in
+    */bin/java\ *) eval "exec $BASH_EXECUTION_STRING" ;;
+esac
+"""
 
 
 _SCHEDULER: Final = {
@@ -62,10 +70,16 @@ class YarnHost:
             cwd=directory,
         )
 
+    @property
+    def node(self) -> str:
+        """The host's name in YARN: its address and a port."""
+        return self._own["yarn.nodemanager.address"]
+
     def _environment(self) -> dict[str, str]:
         inherited = spark_environment({"SPARK_LOCAL_IP": self.address, LOCAL_STORE_VARIABLE: str(self.local_store)})
         # A NodeManager that finds no `setsid` keeps its containers in its own process group.
-        return {**inherited, "PATH": f"{self.directory / 'bin'}:{inherited.get('PATH', '')}"}
+        path = f"{self.directory / 'bin'}:{inherited.get('PATH', '')}"
+        return {**inherited, "PATH": path, "BASH_ENV": str(self.directory / "bin" / "java-in-place-of-shell")}
 
     def start(self) -> None:
         """Start the NodeManager, which registers some seconds later. Missing directories are made."""
@@ -74,6 +88,7 @@ class YarnHost:
         setsid = self.directory / "bin" / "setsid"
         setsid.write_text("#!/bin/sh\nexit 1\n")
         setsid.chmod(0o755)
+        (self.directory / "bin" / "java-in-place-of-shell").write_text(_JAVA_IN_PLACE_OF_SHELL)
         write_conf(self.directory / "conf", {**self._site, **self._own})
         self.node_manager.start()
 

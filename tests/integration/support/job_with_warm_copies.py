@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,9 +70,13 @@ class JobWithCopies:
 
     def openings(self) -> list[dict[str, int]]:
         """The reads of each opening of a state store so far, in order of time. An open copy needs no opening."""
-        logs = (log.read_text(errors="replace") for log in self.cluster.work_dir.rglob("stderr"))
+        logs = (log.read_text(errors="replace") for log in self._executor_logs())
         lines = [line for log in logs for line in log.splitlines() if "Mooring: opened " in line]
         return opened("\n".join(sorted(lines, key=lambda line: line[: len("26/01/31 12:00:00")])))
+
+    def _executor_logs(self) -> list[Path]:
+        """The logs of all executors. Unlike `glob`, `walk` goes on when a directory is removed meanwhile."""
+        return [Path(place, "stderr") for place, _, files in os.walk(self.cluster.work_dir) if "stderr" in files]
 
     def partitions_of(self, host: str) -> set[int]:
         """The numbers of the partitions whose tasks the plan has at a host."""
@@ -85,7 +90,7 @@ class JobWithCopies:
         moves tasks that run, to share the load, and tasks go back to the lost host. Their copies may be one version
         behind, as a batch may have ended since, and that version is read from the checkpoint.
         """
-        others = [log for log in self.cluster.work_dir.rglob("stderr") if but not in log.parts]
+        others = [log for log in self._executor_logs() if but not in log.parts]
         lines = [line for log in others for line in log.read_text(errors="replace").splitlines()]
         stores = [(PARTITION_IN_LOG.search(line), line) for line in lines if "Mooring: opened " in line]
         of_them = [line for store, line in stores if store and int(store[1]) in partitions]
