@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,15 +52,19 @@ class DrainableJob:
         directory: Path,
         until: str | None = None,
         jar: Path | None = None,
+        env: Mapping[str, str] | None = None,
         **conf: str,
     ) -> None:
-        """Start the job. With `until`, two batches of this query are enough. `jar` is for a job in Scala."""
+        """Start the job. With `until`, two batches of this query are enough. `jar` is for a job in Scala.
+
+        `env` is for each submission.
+        """
         self.events = OpenInput(directory / "events")
         self.events.offer(4)
         self._job, self._cluster, self._directory = job, cluster, directory
         self._program = JOBS / f"{job.name}.py" if jar is None else jar
         self._main_class = None if jar is None else job.name
-        self._metadata = directory / "metadata"
+        self._metadata, self._env = directory / "metadata", env
         self._conf = {
             "spark.plugins": "io.mooring.MooringPlugin",
             "spark.jars": str(jar_path()),
@@ -74,7 +79,7 @@ class DrainableJob:
         directories = [self.events.directory, self._directory / "checkpoints", self._directory / "outputs"]
         arguments = [*directories, "goes-on", *words]
         settings = {**self._conf, **conf}
-        return self._cluster.submit(self._program, arguments, conf=settings, main_class=self._main_class)
+        return self._cluster.submit(self._program, arguments, conf=settings, main_class=self._main_class, env=self._env)
 
     def committed(self, query: str | None = None) -> int:
         """The number of committed batches of a query, or of the slowest query."""
