@@ -183,7 +183,7 @@ def test_a_wait_that_is_over_says_nothing_of_an_old_status_that_was_replaced_mea
 @pytest.mark.parametrize("seconds_behind", [40, 4000])
 def test_an_application_whose_clock_is_behind_is_asked_and_waited_for(place, messages, capsys, seconds_behind):
     with statuses(place, seconds_behind):
-        assert ask(place, "stop", "--wait", "--timeout", "300ms") == 4
+        assert ask(place, "stop", "--wait", "--timeout", "2s") == 4  # in this time another status is read
         assert "SILENT" not in capsys.readouterr().err
         uuid = only_request(messages).uuid
         assert main(["container-status", "--metadata", place, "--uuid", str(uuid)]) == 0
