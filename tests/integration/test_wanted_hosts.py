@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError
 
+from mooring.model.standing import LEADING, WAITING, Standing
+from tests.integration.support.scala_function import ScalaFunction
 from tests.integration.support.store_with_open_copy import scala_object
 
 pytestmark = pytest.mark.one_jvm
@@ -42,6 +48,31 @@ def test_the_next_start_reads_what_the_last_run_wrote(jvm: Any, tmp_path: Path) 
     file.write(scala_seq(jvm, ["h4", "h3", "h4"]))
     assert read(hosts_file(jvm, metadata)) == "h4,h3,h4"
     assert [path.name for path in (tmp_path / "records" / "allocation").glob("[!.]*")] == [NAME]
+
+
+def test_a_driver_that_has_lost_the_lead_leaves_the_file_to_the_next_one(
+    gateway: JavaGateway, jvm: Any, tmp_path: Path
+) -> None:
+    writes = scala_object(jvm, "io.mooring.election.LeaderOnlyWrites")
+    agent_is_there = ScalaFunction(lambda: True)
+    leadership = jvm.io.mooring.election.Leadership(600, 300, 1200)
+
+    def hears(standing: Standing) -> None:
+        leadership.update(jvm.io.mooring.election.Standing.parse(json.dumps(standing.as_json(time.time()))))
+
+    file = hosts_file(jvm, str(tmp_path))
+    hears(Standing(LEADING, "me", 60, epoch="mine"))
+    leadership.awaitTurn(agent_is_there)
+    writes.use(jvm.scala.Option.apply(leadership), agent_is_there)
+    try:
+        file.write(scala_seq(jvm, ["h2"]))
+        hears(Standing(WAITING, "another"))
+        with pytest.raises(Py4JJavaError, match="LeadershipLostException"):
+            file.write(scala_seq(jvm, ["h3"]))
+    finally:
+        for _ in range(2):  # a last batch of the election's driver may be under way after the first
+            writes.use(jvm.scala.Option.apply(None), agent_is_there)
+    assert read(file) == "h2"
 
 
 @pytest.mark.parametrize("metadata", [None, "zk://zoo:2181/job", "kafka://broker:9092/job"])
@@ -96,3 +127,22 @@ def test_many_hosts_are_asked_for_in_four_steps(jvm: Any, hosts: int) -> None:
         assert total == len(named) == by_host.size()
     assert steps.size() <= 4
     assert named == names
+
+
+@pytest.mark.parametrize(
+    ("slow_answers", "pauses"),
+    [(0, 1), (1, 2), (2, 3), (9, 3)],
+    ids=["quick", "once slow", "twice slow", "always slow"],
+)
+def test_the_next_step_waits_while_the_application_master_is_at_work_on_the_last_one(
+    gateway: JavaGateway, slow_answers: int, pauses: int
+) -> None:
+    requests = scala_object(gateway.jvm, "io.mooring.allocation.YarnRequests")
+    left = [slow_answers]
+
+    def again() -> None:
+        left[0] -= 1
+        time.sleep(0.2 if left[0] >= 0 else 0)
+
+    assert requests.awaitAnswer(10, ScalaFunction(lambda: False), ScalaFunction(again)) == pauses
+    assert requests.awaitAnswer(10, ScalaFunction(lambda: True), ScalaFunction(again)) == 0

@@ -21,4 +21,5 @@ class ScalaFunction:
         implements = ("scala.Function0",)
 
 
-setattr(ScalaFunction, "apply$mcZ$sp", ScalaFunction.apply)  # Scala's form of it for a Boolean
+for form in ("Z", "V"):  # Scala's forms of it for a Boolean, and for no result
+    setattr(ScalaFunction, f"apply$mc{form}$sp", ScalaFunction.apply)

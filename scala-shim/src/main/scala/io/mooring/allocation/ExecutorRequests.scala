@@ -1,6 +1,7 @@
 package io.mooring.allocation
 
 import io.mooring.common.{Daemon, FailOpen, Location, Log, Names, SettingsTable}
+import io.mooring.election.LeadershipLostException
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.scheduler.cluster.k8s.shims.ExecutorPodsShim
 import org.apache.spark.scheduler.shims.AllocationShim
@@ -101,9 +102,13 @@ final class ExecutorRequests(context: SparkContext, conf: SparkConf, settings: S
   private def keepFile(): Long = {
     val hosts = wanted
     val hasHosts = kept.contains(hosts) || (kept.isEmpty && hosts == atStart) || hosts.isEmpty
-    if (!hasHosts && FailOpen.otherwise("note of the wanted hosts", false) { file.write(hosts); true }) kept = Some(hosts)
+    if (!hasHosts && FailOpen.otherwise("note of the wanted hosts", false) { note(hosts); true }) kept = Some(hosts)
     if (hasHosts || kept.contains(hosts)) LookMs else WriteAgainMs
   }
+
+  private def note(hosts: Seq[String]): Unit =
+    try file.write(hosts)
+    catch { case _: LeadershipLostException => } // for good: the driver that leads notes its own hosts
 
   def stop(): Unit = {
     isStopping = true

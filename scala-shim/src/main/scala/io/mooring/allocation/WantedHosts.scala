@@ -7,17 +7,17 @@ import scala.jdk.CollectionConverters._
 
 import io.mooring.agent.DriverFiles
 import io.mooring.common.{Json, Log}
-import io.mooring.election.Leadership
+import io.mooring.election.{LeaderOnlyWrites, Leadership}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.SparkConf
 
 /**
  * The file that tells the next start of this application on which hosts it wants executors: one host for each executor, the most
- * important first. Python decides the hosts. The file is named by the application's name; the last application of that name wrote it.
+ * important first. Python decides the hosts. The file is named by the application's name; the last application of that name wrote it. Of
+ * several drivers of one job only the one that leads writes it.
  *
- * Threads of `ExecutorRequests` call it. Exceptions of Hadoop's file
- * system pass through.
+ * Threads of `ExecutorRequests` call it. Exceptions of Hadoop's file system pass through.
  *
  * @param metadata where the user has the agent's records
  */
@@ -39,8 +39,11 @@ private[allocation] final class WantedHosts(conf: SparkConf, hadoopConf: Configu
     hosts.toOption
   }
 
-  def write(hosts: Seq[String]): Unit =
+  /** LeadershipLostException when another driver of this job leads: the file is that driver's. */
+  def write(hosts: Seq[String]): Unit = {
+    LeaderOnlyWrites.check(name)
     files.writeAtomic(name, Json.write(Map("version" -> WantedHosts.Version, "hosts" -> hosts)).getBytes(UTF_8))
+  }
 }
 
 private object WantedHosts {

@@ -114,7 +114,7 @@ private[allocation] final class YarnRequests(yarn: AllocationShim, conf: SparkCo
     steps.foreach { case (number, byHost) =>
       if (!isOver()) {
         yarn.request(number, byHost)
-        TimeUnit.MILLISECONDS.sleep(stepMs)
+        awaitAnswer(stepMs, isOver())(yarn.request(number, byHost))
       }
     }
     // It asks for no other executor. One that is lost is asked for by it.
@@ -135,6 +135,8 @@ private object YarnRequests {
   private val LookMs = 1000L
   private val SlackMs = 150L
   private val LongestStepMs = 1000L
+  private val SlowAnswerMs = 50L
+  private val MostPauses = 3
   private val MostSteps = 4
   private val MostFailures = 3
 
@@ -152,6 +154,24 @@ private object YarnRequests {
       (before ++ groups(step)).map(wanted).sum -> (before.map(_ -> 0) ++ groups(step).map(host => host -> wanted(host))).toMap
     }
     inSteps.dropRight(1) :+ (total -> inSteps.lastOption.fold(Map.empty[String, Int])(_._2))
+  }
+
+  /**
+   * Gives YARN the time to answer a request. An application master that is slow, as it has just started, may still be at work on it then.
+   * It takes `again`, the same request, only when it has sent the first one: if that takes a while, YARN gets its time from then on.
+   * Returns how often it paused.
+   */
+  def awaitAnswer(pauseMs: Long, isOver: => Boolean)(again: => Unit): Int = {
+    var pauses = 0
+    var isSent = false
+    while (!isSent && pauses < MostPauses && !isOver) {
+      TimeUnit.MILLISECONDS.sleep(pauseMs)
+      val began = System.nanoTime()
+      again
+      isSent = System.nanoTime() - began < TimeUnit.MILLISECONDS.toNanos(SlowAnswerMs)
+      pauses += 1
+    }
+    pauses
   }
 
   private def counts(hosts: Seq[String]): Map[String, Int] = hosts.groupMapReduce(identity)(_ => 1)(_ + _)
