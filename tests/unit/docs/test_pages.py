@@ -2,6 +2,7 @@
 
 import functools
 import re
+from itertools import takewhile
 
 import pytest
 
@@ -39,9 +40,10 @@ def prose_of(page):
 
 
 def commands_in(page):
-    """The words of each command in a page's code blocks that calls `mooring`."""
+    """The words of each command in a page's code blocks that calls `mooring`, also in a pod; without a redirection."""
     words = [typed.words for typed in typed_in(page) if typed.kind == "command"]
-    return [command for command in words if command[0] == "mooring"]
+    called = [typed[typed.index("--") + 1 :] if typed[:2] == ["kubectl", "exec"] else typed for typed in words]
+    return [list(takewhile(lambda word: word != ">", command)) for command in called if command[0] == "mooring"]
 
 
 @pytest.mark.parametrize("page", REFERENCE_PAGES, ids=name_of)

@@ -119,6 +119,12 @@ def test_the_jar_is_named_where_a_job_does_not_replace_it(target):
     assert not any(line.startswith("spark.jars ") for line in lines), "a job's --jars replaces spark.jars"
 
 
+def test_on_kubernetes_no_directory_is_made_that_belongs_to_root():
+    lines = conf.render("kubernetes").splitlines()
+    [line] = [line for line in lines if "hostPath.spark-local-dir-mooring.options.type " in line]
+    assert line.endswith(" Directory")
+
+
 def emr(jar=None):
     """The properties of each classification in the sample for EMR; the inner one of `spark-env` is named `export`."""
     found = json.loads(conf.render("emr", jar))

@@ -55,9 +55,10 @@ documentation. We have not run them there. What each needs besides:
   `spark.yarn.dist.jars`, from which executors have the jar, and a driver with `--deploy-mode cluster`. A driver with
   `--deploy-mode client` has it from `SPARK_DIST_CLASSPATH`. `spark.driver.extraClassPath` stays as EMR sets it.
   Put in your own number of executors.
-- `databricks.conf` needs an init script: docs/quick-start/databricks.md.
-- `kubernetes.conf` needs an image with the jar, and a directory on each node. `kubernetes-volumes.conf` needs the image
-  and one claim for each executor: docs/quick-start/kubernetes.md.
+- `databricks.conf` needs an init script, which docs/quick-start/databricks.md has.
+- `kubernetes.conf` needs an image with the jar, and a directory on each node. `kubernetes-volumes.conf` needs the
+  image, a pod template, and one claim for each executor: docs/quick-start/kubernetes.md.
+- On YARN use `mooring conf` without `--target`: docs/quick-start/yarn.md.
 - The agent needs a Python 3.10 or later on the driver's host, on YARN with `--deploy-mode cluster` on each node. It
   needs neither PySpark nor `py4j`, also for a job in Scala or Java: `py4j` comes in the jar. Where the records lie in
   ZooKeeper or Kafka, it needs `kazoo` or `confluent-kafka`. Without such a Python the log says
@@ -130,8 +131,8 @@ def _kubernetes(jar: str | None) -> str:
         "For spark-submit --master k8s://…: the local store lies on the node, and the node is the location.",
         jar,
         "hostPath",
-        {"options.path": "/var/lib/mooring", "options.type": "DirectoryOrCreate"},
-        {"spark.mooring.location.provider": "kubernetes"},
+        {"options.path": "/var/lib/mooring", "options.type": "Directory"},
+        {"spark.mooring.location.provider": "kubernetes", "spark.executor.instances": "4"},
     )
 
 
@@ -147,6 +148,7 @@ def _kubernetes_volumes(jar: str | None) -> str:
 
 def _in_pods(what: str, jar: str | None, kind: str, volume: Mapping[str, str], own: Mapping[str, str]) -> str:
     # A volume whose name begins so is one of Spark's local directories: state files can be linked into the store.
+    # With type Directory a pod waits until the directory is there. DirectoryOrCreate would make one of root's.
     prefix = f"spark.kubernetes.executor.volumes.{kind}.spark-local-dir-mooring"
     options = {f"{prefix}.{option}": value for option, value in volume.items()}
     return _properties(
@@ -202,8 +204,9 @@ def _classification(name: str, properties: Mapping[str, str]) -> dict[str, objec
 
 def _databricks(jar: str | None) -> str:
     lines = [
-        "# The Databricks Runtime is refused: Mooring is off there, unless spark.mooring.other.spark=try. Not tried.",
+        "# Mooring is off in the Databricks Runtime, unless spark.mooring.other.spark is try. Nobody has tried this.",
         f"spark.plugins {PLUGIN}",
+        "spark.mooring.other.spark try",
         "spark.mooring.local.store.dir /local_disk0/mooring",
     ]
     return "\n".join(lines) + "\n"
