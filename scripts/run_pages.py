@@ -62,7 +62,7 @@ SKIPPED: Final = {
     r"SASL_SSL": "needs a server with TLS and logins, as tests/contract has it",
     r"^(aws|docker|yarn|kubectl) |\| kubectl |--master (yarn|k8s)|/etc/spark/conf/": "needs YARN, EMR or Kubernetes",
     r"^sudo |^ps ": "for each node of a cluster of the reader's",
-    r"^cat common\.conf|^ls /usr/bin/python3|^grep .*HADOOP_CONF_DIR": "for files of the reader's",
+    r"^cat common\.conf|^ls /usr/bin/python3|^pip3 |^grep .*HADOOP_CONF_DIR": "for files of the reader's",
 }
 BUILDS: Final = {r"^(make|pip|PYTHONPATH=|MOORING_LINES=)": "builds or installs: run with --all"}
 BUILD_SECONDS: Final = 900.0
