@@ -16,6 +16,7 @@ from mooring.checkpoint.state_table import delta_package
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
+from mooring.testing.yarn import YarnCluster
 
 JOBS = Path(__file__).parent / "jobs"
 PARTITIONS = 8
@@ -146,7 +147,7 @@ class StartedRun:
 
     def __init__(
         self,
-        cluster: SparkCluster,
+        cluster: SparkCluster | YarnCluster,
         side: Side,
         storage: Storage,
         job: str,
@@ -173,6 +174,9 @@ class StartedRun:
         return Run(self._submitted, answer, tuple(parse_file(log) for log in logs), logs)
 
     def log_files(self, application: str) -> tuple[Path, ...]:
-        """The logs of all executors that the application had. Each lies in a directory named after the executor."""
-        directories = [host.directory / "work" / application for host in self._cluster.hosts.values()]
-        return tuple(sorted(log for directory in directories for log in directory.glob("*/stderr")))
+        """The logs of all executors that the application had. Each lies in a directory named after the executor.
+
+        On YARN the directory is named after the container, and the application master's log is among them.
+        """
+        hosts = self._cluster.hosts.values()
+        return tuple(sorted(log for host in hosts for log in host.directory.glob(f"*/{application}/*/stderr")))
