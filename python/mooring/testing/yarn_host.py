@@ -29,8 +29,7 @@ _INHERITED = ("JAVA_HOME", "PATH", "HADOOP_CONF_DIR", "SPARK_LOCAL_IP", LOCAL_ST
 
 # Read by each shell of a container before its command. A NodeManager ends a container by a signal to the shell that it
 # has started. Without `setsid` the signal goes to that process alone, so Java must take the place of the shell.
-_JAVA_IN_PLACE_OF_SHELL = """\
-case "$BASH_EXECUTION_STRING" in
+_JAVA_IN_PLACE_OF_SHELL = r"""case "$BASH_EXECUTION_STRING" in
     */bin/java\ *) eval "exec $BASH_EXECUTION_STRING" ;;
 esac
 """
