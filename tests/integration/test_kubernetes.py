@@ -30,11 +30,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesClus
 
 def test_each_restart_comes_back_to_the_nodes_of_the_last_run(cluster: KubernetesCluster, tmp_path: Path) -> None:
     job = KubernetesJob(cluster, tmp_path, **ON_NODES)
-    nodes = job.nodes()
+    nodes = job.hosts()
     assert len(nodes) == EXECUTORS
     assert job.locations() == nodes
     for _ in range(RESTARTS):
-        assert (job.restart(), job.nodes()) == (0, nodes)
+        assert job.restart() == (nodes, 0)
     assert job.drainable.status()["allocation"] == {"asked": nodes, "not-given": [], "given-instead": []}
     job.drain()
 
@@ -42,25 +42,25 @@ def test_each_restart_comes_back_to_the_nodes_of_the_last_run(cluster: Kubernete
 def test_a_driver_in_a_pod_gets_the_nodes_too(cluster: KubernetesCluster, tmp_path: Path) -> None:
     in_pod = {"spark.submit.deployMode": "cluster", "spark.jars": f"local://{jar_path()}"}
     job = KubernetesJob(cluster, tmp_path, **ON_NODES, **in_pod)
-    nodes = job.nodes()
+    nodes = job.hosts()
     assert job.locations() == nodes
     for _ in range(2):
-        assert (job.restart(), job.nodes()) == (0, nodes)
+        assert job.restart() == (nodes, 0)
     job.drain()
 
 
 def test_without_the_allocation_kubernetes_chooses_the_nodes(cluster: KubernetesCluster, tmp_path: Path) -> None:
     job = KubernetesJob(cluster, tmp_path, **ON_NODES, **{ALLOCATION: "false"})
-    runs = [(0, job.nodes()), *((job.restart(), job.nodes()) for _ in range(RESTARTS))]
-    print("bytes fetched, nodes:", runs)
+    runs = [(job.hosts(), 0), *(job.restart() for _ in range(RESTARTS))]
+    print("nodes, bytes fetched:", runs)
     assert "allocation" not in job.drainable.status()
-    assert any(fetched for fetched, _ in runs), "Kubernetes gave the same nodes each time by chance"
+    assert any(fetched for _, fetched in runs), "Kubernetes gave the same nodes each time by chance"
     job.drain()
 
 
 def test_a_killed_pod_is_replaced_on_its_node(cluster: KubernetesCluster, tmp_path: Path) -> None:
     job = KubernetesJob(cluster, tmp_path, **ON_NODES)
-    nodes = job.nodes()
+    nodes = job.hosts()
     for kill in ("kill -9", "delete"):
         job.commit_more()  # no batch runs at the loss: one that ran would have the tasks elsewhere meanwhile
         before = len(job.openings())
@@ -71,7 +71,7 @@ def test_a_killed_pod_is_replaced_on_its_node(cluster: KubernetesCluster, tmp_pa
             lost.kill()
         job.wait_for_successor(lost, EXECUTORS)
         job.commit_more()
-        assert job.nodes() == nodes, kill
+        assert job.hosts() == nodes, kill
         assert sum(opening["remote-bytes"] for opening in job.openings()[before:]) == 0, kill
     job.drain()
 
@@ -79,7 +79,7 @@ def test_a_killed_pod_is_replaced_on_its_node(cluster: KubernetesCluster, tmp_pa
 def test_tasks_of_a_node_that_is_gone_go_on_at_their_copies(cluster: KubernetesCluster, tmp_path: Path) -> None:
     job = KubernetesJob(cluster, tmp_path, **ON_NODES, **STANDBY)
     job.wait_until_caught_up(TASKS)
-    lost = job.nodes()[0]
+    lost = job.hosts()[0]
     shares = len(job.partitions_of(lost))
     assert shares
     cluster.kill_host(lost)
@@ -87,7 +87,7 @@ def test_tasks_of_a_node_that_is_gone_go_on_at_their_copies(cluster: KubernetesC
         job.wait_for_failovers(warm=shares)
         job.commit_more()
         job.wait_for_executors(EXECUTORS)
-        assert lost not in job.nodes()
+        assert lost not in job.hosts()
         job.commit_more()
         job.wait_until_caught_up(TASKS)
     finally:
@@ -107,7 +107,7 @@ def test_an_eviction_hands_the_tasks_over_first(cluster: KubernetesCluster, tmp_
         job.commit_more()
         job.wait_for_executors(EXECUTORS)
         job.commit_more()
-        assert node not in job.nodes()
+        assert node not in job.hosts()
         assert job.failovers()[1] == 0
     finally:
         cluster.uncordon(node)
@@ -117,14 +117,14 @@ def test_an_eviction_hands_the_tasks_over_first(cluster: KubernetesCluster, tmp_
 def test_no_pod_comes_to_a_drained_node(cluster: KubernetesCluster, tmp_path: Path) -> None:
     job = KubernetesJob(cluster, tmp_path, **ON_NODES, **STANDBY)
     job.wait_until_caught_up(TASKS)
-    drained = job.nodes()[0]
+    drained = job.hosts()[0]
     assert job.drainable.command("drain-host", drained, "--wait", "--timeout", "120s") == 0
     [executor] = [found for found in job.executors() if cluster.node_of(found) == drained]
     cluster.delete_pod(job.pod_of(executor))
     job.job.wait_until(lambda: not executor.is_alive, "the executor to end", 60)
     job.wait_for_executors(EXECUTORS)
     job.commit_more()
-    assert drained not in job.nodes()
+    assert drained not in job.hosts()
     assert job.drainable.counter("failovers-to-any-host") == 0
     job.drain()
 
@@ -135,9 +135,9 @@ def test_tasks_follow_their_claims(cluster: KubernetesCluster, tmp_path: Path) -
         cluster.create_claim(claim)
     job = KubernetesJob(cluster, tmp_path, **ON_CLAIMS)
     assert job.locations() == claims
-    before = job.nodes()
+    before = job.hosts()
     for _ in range(2):
-        assert job.restart() == 0
+        assert job.restart()[1] == 0
         assert job.locations() == claims
     job.commit_more()
     opened = len(job.openings())
@@ -147,5 +147,5 @@ def test_tasks_follow_their_claims(cluster: KubernetesCluster, tmp_path: Path) -
     job.commit_more()
     assert job.locations() == claims
     assert sum(opening["remote-bytes"] for opening in job.openings()[opened:]) == 0
-    print("nodes at first and at last:", before, job.nodes())
+    print("nodes at first and at last:", before, job.hosts())
     job.drain()

@@ -12,7 +12,7 @@ import pytest
 from mooring.testing.yarn import DriverOnYarn, YarnCluster
 from tests.integration.support.job_runs import JOB_CONF, JOBS
 from tests.integration.support.job_with_warm_copies import STANDBY
-from tests.integration.support.restarted_on_yarn import RestartedJob
+from tests.integration.support.restarted_on_cluster import RestartedJob
 from tests.integration.support.yarn_hosts import EXECUTORS, HOSTS, KEEPS_LOCALITY
 
 pytestmark = pytest.mark.heavy

@@ -14,7 +14,7 @@ import pytest
 from mooring.testing.yarn import YarnCluster
 from tests.integration.support.job_runs import JOB_CONF
 from tests.integration.support.job_with_warm_copies import STANDBY, copies_in
-from tests.integration.support.restarted_on_yarn import RestartedJob
+from tests.integration.support.restarted_on_cluster import RestartedJob
 from tests.integration.support.yarn_hosts import EXECUTORS, HOSTS, KEEPS_LOCALITY
 
 pytestmark = pytest.mark.heavy

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from mooring.testing.hosts import ExecutorProcess
 from mooring.testing.kubernetes import KubernetesCluster
 from mooring.testing.probes import wait_until
-from tests.integration.support.job_runs import PYTHON_JOBS
-from tests.integration.support.job_to_drain import DrainableJob
-from tests.integration.support.job_with_warm_copies import JobWithCopies
 from tests.integration.support.restarted_job import opened
+from tests.integration.support.restarted_on_cluster import RestartedJob
 
 MOUNT: Final = "/var/lib/mooring-test"
 STORE: Final = {"spark.mooring.local.store.dir": f"{MOUNT}/store"}
@@ -34,23 +31,14 @@ ON_CLAIMS: Final = {
 }
 
 
-class KubernetesJob(JobWithCopies):
-    """A job that is ended and started again. Its windows are counted until it is drained."""
+class KubernetesJob(RestartedJob):
+    """A job whose hosts are nodes."""
 
     cluster: KubernetesCluster
 
-    def __init__(self, cluster: KubernetesCluster, directory: Path, **conf: str) -> None:
-        windows = next(job for job in PYTHON_JOBS if job.name == "windowed_aggregation")
-        self.drainable = DrainableJob(windows, cluster, directory, **conf)
-        super().__init__(cluster, self.drainable, self.drainable.submission)
-
-    def executors(self) -> list[ExecutorProcess]:
-        """The executors that live."""
-        return self.cluster.executors(self.job.application)
-
-    def nodes(self) -> list[str]:
-        """The node of each executor that lives."""
-        return sorted(self.cluster.node_of(executor) for executor in self.executors())
+    def host_of(self, executor: ExecutorProcess) -> str:
+        """The node of an executor."""
+        return self.cluster.node_of(executor)
 
     def pod_of(self, executor: ExecutorProcess) -> str:
         """The name of the pod of an executor that lives."""
@@ -70,11 +58,6 @@ class KubernetesJob(JobWithCopies):
         lines = [line for log in logs for line in log.splitlines() if "Mooring: opened " in line]
         return sorted(lines, key=lambda line: line[: len("26/01/31 12:00:00")])
 
-    def commit_more(self) -> None:
-        """Offer one more input file, and wait until it is committed."""
-        self.drainable.events.offer(1)
-        self.job.wait_until(self.drainable.is_idle, "the batches over one more file", 180)
-
     def wait_for_executors(self, number: int) -> None:
         """Wait until the driver has so many executors, and no others live."""
         self.job.wait_until(
@@ -90,28 +73,8 @@ class KubernetesJob(JobWithCopies):
 
         self.job.wait_until(are_here, f"the successor of executor {lost.id}", 180)
 
-    def start(self, **conf: str) -> int:
-        """Start the job, which has ended, and have it commit more: the bytes that it fetched to open its stores."""
-        before = len(self.openings())
-        self.job = self.drainable.submit(**conf)
-        self.commit_more()
-        since = self.openings()[before:]
-        assert since, "no store was opened"
-        return sum(opening["remote-bytes"] for opening in since)
-
     def end(self) -> None:
         """End the job, and wait until its pods are gone."""
         ours = f"spark-app-selector={self.job.application}"
         self.job.terminate()
         wait_until(lambda: not self.cluster.pods(ours), "the pods to be gone", 60)
-
-    def restart(self, **conf: str) -> int:
-        """End the job and start it again: the bytes that it fetched."""
-        self.end()
-        return self.start(**conf)
-
-    def drain(self) -> None:
-        """Drain the job, and check its output against the offline answer."""
-        assert self.drainable.command("drain", "--wait", "--timeout", "180s") == 0
-        self.job.finish(120)
-        self.drainable.assert_drained()
